@@ -1,0 +1,1 @@
+"""The vocabulary of Kubernetes: pure values without I/O, asyncio or clocks. Every other room imports it."""

@@ -1,0 +1,1 @@
+"""Plumbing shared by every daemon: flags, logs, metrics, serving, clocks, tasks. It knows no Kubernetes kind."""

@@ -1,0 +1,1 @@
+"""The generic registry: one store for every kind, told apart by strategies."""

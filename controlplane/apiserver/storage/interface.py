@@ -1,0 +1,267 @@
+"""The two contracts of storage. ``Backend`` speaks bytes and revisions; ``ObjectStore`` speaks encoded objects.
+
+``registry`` calls an ObjectStore (in production the cacher, which wraps the plain store of ``objects.py``, which wraps a
+Backend). Contract suites: ``tests/contract/test_backend.py`` and ``tests/contract/test_object_store.py``.
+
+A *revision* is a positive integer that grows by one with every committed transaction; it is what clients see as
+``resourceVersion``. Keys are ``/registry/<resource>[.<group>]/[<namespace>/]<name>``.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+# --------------------------------------------------------------------------- bytes and revisions
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """One stored value. ``create_revision`` and ``mod_revision`` as in etcd."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: str
+    value: bytes
+    ttl: int = 0  # seconds until the key expires; 0 is for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: str
+
+
+Operation = Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Holds when the key's ``mod_revision`` equals ``revision``; 0 means that the key does not exist."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The outcome of a transaction: ``revision`` if it went in, else the ``current`` values of the condition keys."""
+
+    succeeded: bool
+    revision: int
+    current: tuple[KeyValue | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    items: list[KeyValue]
+    revision: int  # the revision at which the range was read
+    more: bool = False
+    remaining: int = 0  # keys after the last one returned, when the backend can tell cheaply
+
+
+@dataclass(frozen=True, slots=True)
+class BackendEvent:
+    """A change to one key. ``value`` is None for a deletion; ``previous`` is None for a creation."""
+
+    key: str
+    value: bytes | None
+    previous: bytes | None
+    revision: int
+    previous_revision: int = 0
+
+
+class CompactedError(Exception):
+    """The asked revision is older than what the backend still holds."""
+
+    def __init__(self, asked: int, compacted: int) -> None:
+        super().__init__(f"revision {asked} has been compacted; the oldest held is {compacted}")
+        self.asked, self.compacted = asked, compacted
+
+
+class FutureRevisionError(Exception):
+    """The asked revision has not been reached yet."""
+
+
+class StorageUnavailableError(Exception):
+    """The store cannot answer now (no leader, disk full). The message says why and what to do."""
+
+
+class Backend(Protocol):
+    """Ordered keys, multi-version values, atomic transactions, one ordered stream of changes."""
+
+    async def current_revision(self) -> int: ...
+
+    async def get(self, key: str, revision: int = 0) -> KeyValue | None:
+        """The value at ``revision`` (0: now). Raises CompactedError, FutureRevisionError."""
+        ...
+
+    async def range(self, prefix: str, *, start: str = "", revision: int = 0, limit: int = 0) -> Range:
+        """Keys with ``prefix``, from ``start`` inclusive, in byte order, as of ``revision``. Raises as ``get``."""
+        ...
+
+    async def commit(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> Commit:
+        """All operations at one new revision if every condition holds, else none.
+
+        When this returns, the change is durable and every watch has it queued. Raises StorageUnavailableError.
+        """
+        ...
+
+    def watch(self, prefix: str, after: int) -> AsyncIterator[Sequence[BackendEvent]]:
+        """Every change after revision ``after`` in order, none twice, in batches that never split a revision.
+
+        Raises CompactedError from the iterator when ``after`` is no longer held.
+        """
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget what is older than ``revision``; reads and watches from before it then raise CompactedError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# --------------------------------------------------------------------------- encoded objects
+
+
+class Entry(Protocol):
+    """One object at one revision, as bytes that are shared by every reader.
+
+    ``body`` is complete JSON, ``apiVersion`` and ``kind`` first, then ``metadata`` whose first member is
+    ``resourceVersion``. ``item`` is the same without ``apiVersion`` and ``kind``, as lists carry it.
+    """
+
+    key: str
+    revision: int
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def item(self) -> bytes: ...
+
+    def decode(self) -> dict[str, Any]:
+        """A fresh dict that the caller may change; its ``metadata.resourceVersion`` is set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What selectors look at, extracted once per event by the function that the registry supplies."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+ExtractTraits = Callable[[dict[str, Any]], Traits]
+Matches = Callable[[Traits], bool]
+"""A compiled label and field selector; ``None`` stands for everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """How to read a collection, already parsed. ``resource_version`` of "" asks for the most recent data, "0" for any."""
+
+    resource_version: str = ""
+    resource_version_match: str = ""  # "", "Exact" or "NotOlderThan"
+    limit: int = 0
+    continue_token: str = ""
+    matches: Matches | None = None
+    field_equals: tuple[tuple[str, str], ...] = ()  # exact field requirements, for indexes; matches still decides
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    entries: Sequence[Entry]
+    revision: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    resource_version: str = ""  # "" and "0": start with synthetic ADDED events
+    matches: Matches | None = None
+    bookmarks: bool = False
+    send_initial_events: bool = False
+
+
+class Watch(Protocol):
+    """A stream of ready wire frames. ``close`` is idempotent and ends the iteration."""
+
+    def __aiter__(self) -> AsyncIterator["WatchFrame"]: ...
+
+    def close(self) -> None: ...
+
+
+class WatchFrame(Protocol):
+    """One event for one watcher. ``line`` is ``{"type":...,"object":...}\\n``, encoded once and shared."""
+
+    type: str  # ADDED MODIFIED DELETED BOOKMARK ERROR
+    revision: int
+
+    @property
+    def line(self) -> bytes: ...
+
+    @property
+    def entry(self) -> Entry: ...
+
+
+class ObjectStore(Protocol):
+    """Objects of one API server. ``prefix`` names a resource (and maybe a namespace) and ends in a slash.
+
+    Raises ``apimachinery.errors.StatusError`` only for what clients must see as such (expired continue tokens and
+    resource versions, bad ones, unavailable storage); a missing or existing key is ``KeyError`` / ``KeyExistsError``,
+    which the registry words for its resource.
+    """
+
+    async def create(
+        self, key: str, obj: dict[str, Any], *, ttl: int = 0, conditions: Sequence[Condition] = (), also: Sequence[Operation] = ()
+    ) -> Entry:
+        """Store a new object, with ``also`` in the same transaction. Raises KeyExistsError, ConditionFailedError."""
+        ...
+
+    async def get(self, key: str, resource_version: str = "") -> Entry:
+        """Raises KeyError when there is none."""
+        ...
+
+    async def list(self, prefix: str, options: ListOptions) -> ListResult: ...
+
+    async def update(
+        self,
+        key: str,
+        change: Callable[[dict[str, Any]], "dict[str, Any] | None"],
+        *,
+        ttl: int = 0,
+        plan: Callable[[dict[str, Any], dict[str, Any]], tuple[Sequence[Condition], Sequence[Operation]]] | None = None,
+    ) -> Entry:
+        """Guaranteed update: ``change`` gets a fresh copy of the stored object and returns the new one.
+
+        It runs again when another writer was faster; it may raise to give up, and returns None for "leave as it is".
+        An unchanged encoding is not written. ``plan(old, new)`` adds to the transaction. Raises KeyError.
+        """
+        ...
+
+    async def delete(
+        self, key: str, check: Callable[[dict[str, Any]], None] | None = None, *, also: Sequence[Operation] = ()
+    ) -> Entry:
+        """Remove the object; ``check`` sees it first and may raise. Returns its last state. Raises KeyError."""
+        ...
+
+    async def watch(self, prefix: str, options: WatchOptions) -> Watch: ...
+
+
+class KeyExistsError(Exception):
+    """Create met an existing key."""
+
+
+class ConditionFailedError(Exception):
+    """A condition beside the object's own did not hold: an allocation was taken. ``key`` says which."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
