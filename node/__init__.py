@@ -1,0 +1,1 @@
+"""What runs on every node: the kubelet and the pod network of its host."""

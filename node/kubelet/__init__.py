@@ -1,0 +1,1 @@
+"""The node agent: wanted pods in, running containers out."""

@@ -1,0 +1,1 @@
+"""The pod network of one host; packet rules belong to netproxy."""
