@@ -71,6 +71,22 @@ class ResourceInfo:
         return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
 
 
+@dataclass(frozen=True)
+class Subresource:
+    """A write to part of an object, beyond status and scale: ``/binding``, ``/ephemeralcontainers``, ``/finalize``.
+
+    ``change(ctx, stored, body)`` gets a fresh copy of the stored parent and the decoded body, and returns the parent to
+    store; it may raise StatusError. ``validate(ctx, new, old)`` sees the changed parent. With ``kind`` equal to the parent's
+    the body is the parent and the answer is the stored parent; otherwise the verb is create and the answer a Success Status.
+    """
+
+    name: str
+    kind: GroupVersionKind
+    verbs: tuple[str, ...]
+    change: Callable[[Context, Object, Object], Object]
+    validate: Callable[[Context, Object, Object], list[FieldError]] | None = None
+
+
 class Strategy:
     """The defaults of every kind. A kind overrides what is special about it; instances hold no per-request state."""
 
@@ -85,6 +101,10 @@ class Strategy:
     allow_create_on_update = False
     allow_unconditional_update = True
     ttl = 0  # seconds; events live an hour
+    subresources: tuple[Subresource, ...] = ()
+    stored_as: ResourceInfo | None = (
+        None  # another resource whose stored objects these are (events.k8s.io Events are core Events)
+    )
     name_is_valid: Callable[[str], list[str]] | None = None  # messages; None is the DNS-1123 subdomain rule
 
     def default(self, obj: Object) -> None:
@@ -140,6 +160,14 @@ class Strategy:
     def may_remove(self, obj: Object) -> bool:
         """Whether an object that is being deleted, with no metadata finalizers and no grace left, may leave the store."""
         return True
+
+    def to_stored(self, obj: Object) -> Object:
+        """Convert to the form of ``stored_as``; only called when that is set."""
+        return obj
+
+    def from_stored(self, obj: Object) -> Object:
+        """The inverse of ``to_stored``."""
+        return obj
 
     async def allocate(self, ctx: Context, obj: Object, old: Object | None) -> Allocation:
         """Claim keys beside the object; may fill fields of ``obj``. Called again after a lost race. ``old`` None on create."""
