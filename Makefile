@@ -1,0 +1,44 @@
+# The doors of the project. `make up` and `make test` set up everything they need on a fresh Debian 12 or 13, as root.
+
+DATA_DIR ?= /var/lib/pybernetes
+PYBERNETES = .venv/bin/pybernetes
+
+.PHONY: help setup setup-dev up down test test-unit test-e2e lint format bench
+
+help: ## show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install what is missing on this machine, and .venv/bin/pybernetes
+	@scripts/setup
+
+setup-dev: ## the same, with what tests and linters need
+	@scripts/setup --dev
+
+up: setup ## start a single-node cluster in DATA_DIR, deploy the demo, print the curl that reached it
+	@$(PYBERNETES) up --detach --data-dir $(DATA_DIR)
+	@$(PYBERNETES) demo --data-dir $(DATA_DIR)
+
+down: ## stop that cluster; its state stays in DATA_DIR
+	@$(PYBERNETES) down --data-dir $(DATA_DIR)
+
+test: setup-dev lint ## every check: linters, unit, contract, integration and end-to-end tests
+	@.venv/bin/python -m pytest
+
+test-unit: setup-dev ## the quick tests alone
+	@.venv/bin/python -m pytest tests/unit tests/contract
+
+test-e2e: setup-dev ## real containers, real clients (root)
+	@.venv/bin/python -m pytest tests/e2e
+
+lint: setup-dev ## style, types, import boundaries
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+format: setup-dev ## mend style
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+bench: setup ## measure what the README claims
+	@.venv/bin/python bench/run.py
