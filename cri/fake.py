@@ -6,12 +6,11 @@ networks (addresses are counted up), files (nothing is mounted or logged), strea
 
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from component.clock import Clock, FakeClock
-
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
 from cri.interface import ExecResult
@@ -67,7 +66,7 @@ class FakeContainerd:
     run: Callable[[FakeContainer, Sequence[str]], ExecResult] = field(default=lambda c, command: ExecResult(0, b"", b""))
     run_seconds: float = 0.0
     network_ready: bool = True
-    _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _failures: dict[str, list[Exception]] = field(default_factory=lambda: defaultdict(list))
 
     # -- what tests do to it
@@ -197,7 +196,7 @@ class FakeContainerd:
             return
         needs = self.behave(container.config).stop_seconds
         await self.clock.sleep(min(needs, grace))
-        self._end(container, 143 if needs <= grace else 137)
+        self._end(container, 143 if 0 < grace >= needs else 137)
 
     async def remove_container(self, container_id: str) -> None:
         self._enter("remove_container", container_id)
@@ -355,10 +354,6 @@ def nanoseconds(when: datetime) -> int:
 
 def _sandbox_state(sandbox: FakeSandbox) -> pb.PodSandboxState:
     return pb.SANDBOX_READY if sandbox.ready else pb.SANDBOX_NOTREADY
-
-
-def _container_state(container: FakeContainer) -> pb.ContainerState:
-    return pb.ContainerState.ValueType(container.state)
 
 
 def _copy_sandbox(config: pb.PodSandboxConfig) -> pb.PodSandboxConfig:

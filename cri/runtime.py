@@ -1,6 +1,7 @@
 """``RuntimeService`` of CRI v1 over gRPC. Made by the kubelet's wiring; used by ``node.kubelet.runtime`` and ``pleg``."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
@@ -67,7 +68,8 @@ class GrpcRuntime:
 
     async def stop_container(self, container_id: str, grace: int) -> None:
         request = pb.StopContainerRequest(container_id=container_id, timeout=grace)
-        await self._channel.call(self._stub.StopContainer, request, self._timeout + grace)
+        with suppress(errors.NotFoundError):  # containerd 1.6 knows it no more; CRI asks for success
+            await self._channel.call(self._stub.StopContainer, request, self._timeout + grace)
 
     async def remove_container(self, container_id: str) -> None:
         await self._channel.call(self._stub.RemoveContainer, pb.RemoveContainerRequest(container_id=container_id), self._timeout)
