@@ -1,0 +1,125 @@
+"""The kernel's mounts: read ``/proc/self/mountinfo``, mount, unmount, and delete a tree without leaving it.
+
+Everything here blocks; the plugins and the manager call it in a thread. libc is called directly: a ``mount`` process
+for each volume would cost 2 ms and a fork of a large process.
+"""
+
+import ctypes
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2). Raises OSError that names the target."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    data = options.encode() if options else None
+    _check(libc.mount(source.encode(), os.fsencode(target), kind.encode() or None, flags, data), f"mount {target}")
+
+
+def bind(source: str, target: str) -> None:
+    """Show ``source`` at ``target`` as well, without what is mounted below it."""
+    mount(source, target, flags=MS_BIND)
+
+
+def unmount(target: Path) -> None:
+    """Unmount what is at ``target``, at once or, when a process still holds it, as soon as that ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    path = os.fsencode(target)
+    if libc.umount2(path, UMOUNT_NOFOLLOW) != 0:
+        _check(libc.umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH), f"unmount {target}")
+
+
+def mount_points(mountinfo: str | None = None) -> list[tuple[str, str]]:
+    """All mounts as (mount point, file system type), in mount order."""
+    if mountinfo is None:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            mountinfo = file.read()
+    found = []
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
+        found.append((point, after.split(" ", 1)[0]))
+    return found
+
+
+def mounted_as(path: Path) -> str | None:
+    """The file system type mounted exactly at ``path``, the topmost one; None when it is no mount point."""
+    real = os.path.realpath(path)
+    return next((kind for point, kind in reversed(mount_points()) if point == real), None)
+
+
+def mounts_below(path: Path) -> list[Path]:
+    """Mount points at or below ``path``, the last mounted first, which is the order to undo them in."""
+    real = os.path.realpath(path)
+    return [Path(point) for point, _ in reversed(mount_points()) if point == real or point.startswith(real + "/")]
+
+
+def unmount_below(path: Path) -> None:
+    """Unmount everything at and below ``path``. Raises OSError if something will not go."""
+    for point in mounts_below(path):
+        unmount(point)
+    if left := mounts_below(path):
+        raise OSError(f"still mounted below {path}: {', '.join(map(str, left))}")
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a directory tree, never following a link and never entering another mount. Missing is fine.
+
+    Raises OSError when a mount is found: deleting what an unmount left behind would delete somebody's data.
+    """
+    if left := mounts_below(path):
+        raise OSError(f"not deleted, for it is a mount: {left[0]}")
+    try:
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        _remove_at(parent, path.name, os.stat(parent).st_dev)
+    finally:
+        os.close(parent)
+
+
+def _remove_at(parent: int, name: str, device: int) -> None:
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    if found.st_dev != device:  # a mount that appeared after the check
+        raise OSError(f"not deleted, for it lies on another file system: {name}")
+    here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        for child in os.listdir(here):
+            _remove_at(here, child, device)
+    finally:
+        os.close(here)
+    os.rmdir(name, dir_fd=parent)
+
+
+def walk_no_links(top: int) -> Iterator[tuple[int, str, os.stat_result]]:
+    """Every entry below the directory ``top`` as (descriptor of its parent, name, lstat), parents first."""
+    for name in os.listdir(top):
+        found = os.stat(name, dir_fd=top, follow_symlinks=False)
+        yield top, name, found
+        if stat.S_ISDIR(found.st_mode):
+            here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            try:
+                yield from walk_no_links(here)
+            finally:
+                os.close(here)

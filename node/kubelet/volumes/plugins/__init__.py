@@ -1,0 +1,1 @@
+"""One volume plugin per file; ``volumes.manager`` lists them in one table."""
