@@ -48,8 +48,15 @@ class VolumeRequest:
 class Plugin(Protocol):
     """Makes volumes of one kind. Idempotent: a second ``set_up`` on the same directory changes nothing needlessly."""
 
-    name: str  # upstream's plugin name, such as ``kubernetes.io/empty-dir``
-    refreshes: bool  # whether set_up must run again while the pod lives
+    @property
+    def name(self) -> str:
+        """Upstream's plugin name, such as ``kubernetes.io/empty-dir``."""
+        ...
+
+    @property
+    def refreshes(self) -> bool:
+        """Whether set_up must run again while the pod lives."""
+        ...
 
     async def set_up(self, request: VolumeRequest) -> Mount:
         """Raises VolumeError or StatusError with the reason alone; the manager adds which volume failed."""

@@ -16,9 +16,7 @@ async def config_map_files(objects: ObjectSource, namespace: str, source: Mappin
     return projection.select("configmap", data, source.get("items"), mode, optional=bool(source.get("optional")))
 
 
-async def secret_files(
-    objects: ObjectSource, namespace: str, name: str, source: Mapping[str, Any], mode: int
-) -> dict[str, File]:
+async def secret_files(objects: ObjectSource, namespace: str, name: str, source: Mapping[str, Any], mode: int) -> dict[str, File]:
     """A secret volume says ``secretName``, a projected one ``name``: the caller knows which."""
     found = await _read("secret", objects.secret, namespace, name, source)
     data = projection.secret_data(found) if found else {}

@@ -51,9 +51,7 @@ def default_mode(source: Mapping[str, Any]) -> int:
     return DEFAULT_MODE if given is None else int(given)
 
 
-def downward_files(
-    pod: Pod, items: Sequence[Mapping[str, Any]], mode: int, allocatable: Mapping[str, str]
-) -> dict[str, File]:
+def downward_files(pod: Pod, items: Sequence[Mapping[str, Any]], mode: int, allocatable: Mapping[str, str]) -> dict[str, File]:
     files = {}
     for item in items:
         try:
