@@ -1,0 +1,1 @@
+"""Who did what, when: one JSON line a request, with microsecond times (``pybernetes trace`` reads them)."""

@@ -1,0 +1,59 @@
+"""Builds an ``audit.k8s.io/v1`` Event of level Metadata from a finished call. Pure."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from apimachinery.times import format_micro_time
+from controlplane.apiserver.wire.call import Call
+
+
+def event(call: Call, code: int, stage: str, finished: float) -> dict[str, Any]:
+    """``stage`` is ResponseStarted for watches and streams, ResponseComplete for the rest."""
+    info = call.info
+    record: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": call.audit_id,
+        "stage": stage,
+        "requestURI": call.path + ("?" + call.query_string if call.query_string else ""),
+        "verb": info.verb,
+        "user": _user(call),
+        "sourceIPs": [call.http.remote] if call.http.remote else [],
+        "userAgent": call.headers.get("User-Agent", ""),
+    }
+    if info.is_resource:
+        record["objectRef"] = _object_ref(call)
+    record["responseStatus"] = {"metadata": {}, "code": code}
+    record["requestReceivedTimestamp"] = format_micro_time(call.now)
+    record["stageTimestamp"] = format_micro_time(datetime.fromtimestamp(finished, UTC))
+    if call.annotations:
+        record["annotations"] = dict(call.annotations)
+    return record
+
+
+def _user(call: Call) -> dict[str, Any]:
+    user: dict[str, Any] = {"username": call.user.name}
+    if call.user.uid:
+        user["uid"] = call.user.uid
+    if call.user.groups:
+        user["groups"] = list(call.user.groups)
+    if call.user.extra:
+        user["extra"] = {key: list(values) for key, values in call.user.extra.items()}
+    return user
+
+
+def _object_ref(call: Call) -> dict[str, Any]:
+    info = call.info
+    reference = {
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.api_group,
+        "apiVersion": info.api_version,
+        "subresource": info.subresource,
+    }
+    if call.stored_as is not None:
+        name, uid, revision = call.stored_as
+        reference.update({"name": name, "uid": uid, "resourceVersion": revision})
+    return {key: value for key, value in reference.items() if value}

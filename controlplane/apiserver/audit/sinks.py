@@ -1,0 +1,84 @@
+"""Where audit events go. The file sink queues lines and writes them from a thread, so that no request waits for a disk."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+log = logging.getLogger(__name__)
+_QUEUE = 10_000  # lines; when the disk is slower than this for long, lines are dropped and counted
+_BATCH = 400
+
+
+class Sink(Protocol):
+    def record(self, event: dict[str, Any]) -> None:
+        """Take an event without waiting; may drop it when overwhelmed."""
+        ...
+
+
+class FileSink:
+    """Appends to ``path``; past ``max_bytes`` the file is renamed to ``.1`` and so on, ``backups`` of them are kept."""
+
+    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+        self._path, self._max_bytes, self._backups = path, max_bytes, backups
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_QUEUE)
+        self.dropped = 0
+
+    def record(self, event: dict[str, Any]) -> None:
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["FileSink"]:
+        """Owns the writing task: started here, stopped (queue emptied first) when the block ends."""
+        async with asyncio.TaskGroup() as tasks:
+            writer = tasks.create_task(self._write_forever(), name="audit-log")
+            try:
+                yield self
+            finally:
+                writer.cancel()
+        await asyncio.to_thread(self._append, self._take_all())
+
+    async def _write_forever(self) -> None:
+        while True:
+            lines = [orjson.dumps(await self._queue.get())]
+            while len(lines) < _BATCH and not self._queue.empty():
+                lines.append(orjson.dumps(self._queue.get_nowait()))
+            await asyncio.to_thread(self._append, lines)
+
+    def _take_all(self) -> list[bytes]:
+        lines = []
+        while not self._queue.empty():
+            lines.append(orjson.dumps(self._queue.get_nowait()))
+        return lines
+
+    def _append(self, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        try:
+            self._rotate()
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(b"\n".join(lines) + b"\n")
+        except OSError as problem:
+            self.dropped += len(lines)
+            log.error("audit log %s cannot be written, %d lines lost: %s", self._path, len(lines), problem)
+
+    def _rotate(self) -> None:
+        if not self._max_bytes or not self._path.exists() or self._path.stat().st_size < self._max_bytes:
+            return
+        for number in range(self._backups - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            if older.exists():
+                older.replace(self._path.with_name(f"{self._path.name}.{number + 1}"))
+        if self._backups:
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        else:
+            self._path.unlink()

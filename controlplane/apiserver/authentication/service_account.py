@@ -1,0 +1,101 @@
+"""Bearer tokens of service accounts: JWTs signed by us, valid while the account and the object they are bound to exist."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
+from controlplane.apiserver.authentication.keys import VerificationKey
+
+Lookup = Callable[[str, str, str], Awaitable[dict[str, Any] | None]]
+"""``await lookup("pods", namespace, name)``: the object, or None when there is none."""
+
+PRIVATE_CLAIM = "kubernetes.io"
+
+
+class ServiceAccountTokens:
+    """``audiences`` of which a token must name one; ``issuers`` of which it must come from one."""
+
+    def __init__(self, keys: Sequence[VerificationKey], issuers: Sequence[str], audiences: Sequence[str], lookup: Lookup) -> None:
+        self._keys = {known.key_id: known for known in keys}
+        self._issuers, self._audiences, self._lookup = tuple(issuers), tuple(audiences), lookup
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        if credentials.bearer_token is None:
+            return None
+        found = await self.review(credentials.bearer_token, self._audiences)
+        return found[0] if found else None
+
+    async def review(self, token: str, audiences: Sequence[str]) -> tuple[UserInfo, list[str]] | None:
+        """The user and which of ``audiences`` the token is for; None when it is no token of ours."""
+        import jwt
+
+        if token.count(".") != 2:
+            return None
+        try:
+            header = jwt.get_unverified_header(token)
+            claimed = jwt.decode(token, options={"verify_signature": False})
+        except jwt.InvalidTokenError:
+            return None
+        if claimed.get("iss") not in self._issuers:
+            return None
+        claims = self._verified(token, header, audiences)
+        user = await self._user(claims)
+        named = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
+        return user, [audience for audience in audiences if audience in named]
+
+    def _verified(self, token: str, header: dict[str, Any], audiences: Sequence[str]) -> dict[str, Any]:
+        import jwt
+
+        known = self._keys.get(str(header.get("kid")))
+        candidates = [known] if known else list(self._keys.values())
+        why = "no key verifies the service account token"
+        for candidate in candidates:
+            try:
+                claims: dict[str, Any] = jwt.decode(
+                    token,
+                    candidate.key,
+                    algorithms=[candidate.algorithm],
+                    audience=list(audiences),
+                    issuer=list(self._issuers),
+                    options={"require": ["exp", "iss", "sub", "aud"]},
+                )
+                return claims
+            except jwt.InvalidSignatureError:
+                continue
+            except jwt.ExpiredSignatureError:
+                why = "service account token has expired"
+            except jwt.InvalidAudienceError:
+                why = "token audiences do not match"
+            except jwt.InvalidTokenError:
+                why = "invalid service account token"
+        raise AuthenticationFailed(why)
+
+    async def _user(self, claims: dict[str, Any]) -> UserInfo:
+        private = claims.get(PRIVATE_CLAIM) or {}
+        namespace = str(private.get("namespace") or "")
+        account = private.get("serviceaccount") or {}
+        name, uid = str(account.get("name") or ""), str(account.get("uid") or "")
+        if claims.get("sub") != f"system:serviceaccount:{namespace}:{name}" or not namespace or not name:
+            raise AuthenticationFailed("service account token names no account")
+        await self._must_exist("serviceaccounts", namespace, name, uid)
+        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]} if claims.get("jti") else {}
+        for resource, claim in (("pods", "pod"), ("secrets", "secret"), ("nodes", "node")):
+            bound = private.get(claim)
+            if not bound:
+                continue
+            if claim != "node" or not private.get("pod"):  # the node of a pod is information, not a condition
+                where = "" if claim == "node" else namespace
+                await self._must_exist(resource, where, str(bound.get("name")), str(bound.get("uid")))
+            if claim != "secret":
+                extra[f"authentication.kubernetes.io/{claim}-name"] = [str(bound.get("name"))]
+                if bound.get("uid"):
+                    extra[f"authentication.kubernetes.io/{claim}-uid"] = [str(bound.get("uid"))]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return UserInfo(f"system:serviceaccount:{namespace}:{name}", uid, groups, extra)
+
+    async def _must_exist(self, resource: str, namespace: str, name: str, uid: str) -> None:
+        found = await self._lookup(resource, namespace, name)
+        if found is None or found["metadata"].get("uid") != uid:
+            raise AuthenticationFailed(f"service account token is bound to {resource} that no longer exist")
+        if resource == "serviceaccounts" and found["metadata"].get("deletionTimestamp"):
+            raise AuthenticationFailed("service account has been deleted")

@@ -1,0 +1,69 @@
+"""Who is asking? Runs the authenticators; the answer for a connection's certificate and token is remembered on it."""
+
+import time
+from collections.abc import Awaitable
+
+from apimachinery import errors
+from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.filters.interface import Filter
+from controlplane.apiserver.wire.call import Call
+
+TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
+_PEER = "peer-certificate"
+
+
+def authenticate(authenticator: Authenticator) -> Filter:
+    """A filter that sets ``call.user`` or raises 401. A certificate cannot change during a connection; a token can lapse."""
+
+    def step(call: Call) -> Awaitable[None] | None:
+        memory = call.connection
+        known: tuple[str | None, UserInfo, float] | None = memory.get("user")
+        authorization = call.headers.get("Authorization")
+        if known is not None and known[0] == authorization and known[2] > time.monotonic():
+            call.user = known[1]
+            return None
+        return identify(call, authorization)
+
+    async def identify(call: Call, authorization: str | None) -> None:
+        memory = call.connection
+        if _PEER not in memory:
+            memory[_PEER] = _peer_certificate(call)
+        credentials = Credentials(memory[_PEER], bearer_token(call, authorization), call.headers, memory)
+        try:
+            user = await authenticator.authenticate(credentials)
+        except AuthenticationFailed as failure:
+            call.annotations["authentication.k8s.io/failure"] = str(failure)
+            user = None
+        if user is None:
+            raise errors.unauthorized()
+        call.user = user
+        memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL)
+
+    return step
+
+
+def _peer_certificate(call: Call) -> bytes | None:
+    transport = call.http.transport
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    if tls is None:
+        return None
+    certificate: bytes | None = tls.getpeercert(True)
+    return certificate
+
+
+def bearer_token(call: Call, authorization: str | None) -> str | None:
+    """The token of an Authorization header, or of the WebSocket subprotocol that browsers must use instead."""
+    if authorization:
+        scheme, _, token = authorization.strip().partition(" ")
+        return token.strip() or None if scheme.lower() == "bearer" else None
+    protocols = call.headers.get("Sec-WebSocket-Protocol", "")
+    prefix = "base64url.bearer.authorization.k8s.io."
+    if prefix in protocols:
+        import base64
+
+        encoded = protocols.split(prefix, 1)[1].split(",", 1)[0].strip()
+        try:
+            return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+        except ValueError:
+            return None
+    return None

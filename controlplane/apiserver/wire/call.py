@@ -1,0 +1,84 @@
+"""The request on its way down the road: made by ``chain`` for each request, filled by filters, read by endpoints."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+from aiohttp.web_request import BaseRequest
+from multidict import CIMultiDictProxy
+
+from controlplane.apiserver.authentication.interface import ANONYMOUS, UserInfo
+from controlplane.apiserver.wire.info import RequestInfo
+
+NO_INFO = RequestInfo("", "")
+
+
+class Call:
+    """One request. Filters set ``info``, ``user`` and ``audit_id``; endpoints add ``warnings``.
+
+    ``finishers`` run in reverse order once the answer (or the whole of a stream) has been handed to the connection.
+    """
+
+    __slots__ = (
+        "_query",
+        "accept",
+        "annotations",
+        "audit_id",
+        "dry_run",
+        "finishers",
+        "headers",
+        "http",
+        "info",
+        "method",
+        "path",
+        "query_string",
+        "received",
+        "started",
+        "stored_as",
+        "user",
+        "warnings",
+    )
+
+    def __init__(self, http: BaseRequest) -> None:
+        message = http.message
+        self.http = http
+        self.method: str = message.method
+        self.path, _, self.query_string = message.path.partition("?")
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.received = time.time()
+        self.started = time.perf_counter()
+        self.info = NO_INFO
+        self.user: UserInfo = ANONYMOUS
+        self.audit_id = ""
+        self.dry_run = False
+        self.warnings: list[str] = []
+        self.annotations: dict[str, str] = {}
+        self.stored_as: tuple[str, str, str] | None = None  # name, uid, resourceVersion of what a write stored, for the audit log
+        self.finishers: list[Callable[[int], None]] = []
+        self._query: dict[str, str] | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Query parameters, the first of each name, as upstream reads them."""
+        if self._query is None:
+            found: dict[str, str] = {}
+            if self.query_string:
+                for name, value in parse_qsl(self.query_string, keep_blank_values=True):
+                    found.setdefault(name, value)
+            self._query = found
+        return self._query
+
+    def query_all(self, name: str) -> list[str]:
+        """Every value of a parameter, such as the words of an exec ``command``."""
+        return [value for key, value in parse_qsl(self.query_string, keep_blank_values=True) if key == name]
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.received, UTC)
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """A cache that lives as long as the client's connection."""
+        return self.http.protocol.memory  # type: ignore[attr-defined, no-any-return]
