@@ -16,21 +16,24 @@ _DELEGATED = (
     Rule(("create",), ("authorization.k8s.io",), ("subjectaccessreviews",)),
 )
 
-HEALTH = Rule(
-    ("get",), paths=("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
-)
+HEALTH = Rule(("get",), paths=("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/"))
 DISCOVERY = Rule(("get",), paths=("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"))
 SELF_REVIEWS = Rule(
     ("create",),
     ("authorization.k8s.io", "authentication.k8s.io"),
     ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"),
 )
-ISSUER = Rule(("get",), paths=("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"))
+ISSUER = Rule(
+    ("get",),
+    paths=("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"),
+)
 
 SCHEDULER = (
     _EVENTS,
     *_DELEGATED,
-    Rule(_READ, ("",), ("nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes")),
+    Rule(
+        _READ, ("",), ("nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes")
+    ),
     Rule((*_READ, "delete"), ("",), ("pods",)),
     Rule(("create",), ("",), ("bindings", "pods/binding")),
     Rule(("patch", "update"), ("",), ("pods/status",)),
@@ -77,10 +80,28 @@ NODE = (
     Rule(_READ, ("discovery.k8s.io",), ("endpointslices",)),
 )
 
-DNS = (Rule(_READ, ("",), ("endpoints", "services", "pods", "namespaces", "nodes")), Rule(_READ, ("discovery.k8s.io",), ("endpointslices",)))
+DNS = (
+    Rule(_READ, ("",), ("endpoints", "services", "pods", "namespaces", "nodes")),
+    Rule(_READ, ("discovery.k8s.io",), ("endpointslices",)),
+)
 
 # How the API server's own client certificate may be used against kubelets (they ask by SubjectAccessReview).
-KUBELET_API = (Rule(ALL, ("",), ("nodes/proxy", "nodes/stats", "nodes/log", "nodes/spec", "nodes/metrics", "nodes/configz", "nodes/healthz", "nodes/pods")),)
+KUBELET_API = (
+    Rule(
+        ALL,
+        ("",),
+        (
+            "nodes/proxy",
+            "nodes/stats",
+            "nodes/log",
+            "nodes/spec",
+            "nodes/metrics",
+            "nodes/configz",
+            "nodes/healthz",
+            "nodes/pods",
+        ),
+    ),
+)
 
 METRICS = (Rule(("get",), paths=("/metrics", "/metrics/*", "/livez/*", "/readyz/*", "/healthz/*")),)
 

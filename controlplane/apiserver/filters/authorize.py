@@ -53,6 +53,4 @@ def describe(attributes: Attributes) -> str:
         return f'User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
     resource = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
     where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-    return (
-        f'User "{user.name}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.api_group}" {where}'
-    )
+    return f'User "{user.name}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.api_group}" {where}'

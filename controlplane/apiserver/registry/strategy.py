@@ -100,6 +100,8 @@ class Strategy:
     has_generation = False  # metadata.generation counts changes of the spec
     allow_create_on_update = False
     allow_unconditional_update = True
+    orphan_by_default = False  # a DELETE without propagationPolicy leaves dependents alone (replication controllers, jobs)
+    returns_deleted = False  # DELETE answers with the removed object (pods, services...) and not with a Status
     ttl = 0  # seconds; events live an hour
     subresources: tuple[Subresource, ...] = ()
     stored_as: ResourceInfo | None = (

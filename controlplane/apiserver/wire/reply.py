@@ -49,7 +49,12 @@ class Reply:
     __slots__ = ("body", "content_type", "headers", "keep_alive", "status", "trailer")
 
     def __init__(
-        self, status: int, body: bytes = b"", content_type: str = JSON, headers: Iterable[tuple[str, str]] = (), trailer: bytes = b""
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: str = JSON,
+        headers: Iterable[tuple[str, str]] = (),
+        trailer: bytes = b"",
     ) -> None:
         self.status = status
         self.body = body

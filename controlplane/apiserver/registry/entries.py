@@ -1,0 +1,45 @@
+"""Entries that are not (yet) in the store: answers to dry runs, converted versions, the last state of what was removed."""
+
+from typing import Any
+
+import orjson
+
+from controlplane.apiserver.storage.interface import Entry
+
+Object = dict[str, Any]
+
+
+class PlainEntry:
+    """An Entry around a dict; encodes when asked."""
+
+    __slots__ = ("_body", "_obj", "key", "revision")
+
+    def __init__(self, key: str, revision: int, obj: Object) -> None:
+        self.key, self.revision = key, revision
+        self._obj = obj
+        self._body: bytes | None = None
+
+    @property
+    def body(self) -> bytes:
+        if self._body is None:
+            self._body = orjson.dumps(ordered(self._obj))
+        return self._body
+
+    @property
+    def item(self) -> bytes:
+        return orjson.dumps({key: value for key, value in ordered(self._obj).items() if key not in ("apiVersion", "kind")})
+
+    def decode(self) -> Object:
+        obj: Object = orjson.loads(self.body)
+        return obj
+
+
+def ordered(obj: Object) -> Object:
+    """apiVersion, kind and metadata first, as every encoder of ours writes."""
+    head = {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
+    return {**head, **obj}
+
+
+def plain(entry: Entry, obj: Object) -> PlainEntry:
+    """``obj`` in place of what ``entry`` holds, under the same key and revision."""
+    return PlainEntry(entry.key, entry.revision, obj)
