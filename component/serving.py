@@ -35,7 +35,7 @@ class Address:
 
 @asynccontextmanager
 async def listening(
-    handler: Handler | web.Application,
+    handler: Handler | web.Application | web.Server,
     host: str,
     port: int,
     ssl_context: ssl.SSLContext | None = None,
@@ -47,7 +47,8 @@ async def listening(
     **server_options: Any,
 ) -> AsyncIterator[Address]:
     """Serve inside the block. Leaving it refuses new connections, calls ``on_drain`` (end long-lived streams there),
-    waits up to ``drain_seconds`` for requests that still run, and closes what is left.
+    waits up to ``drain_seconds`` for requests that still run, and closes what is left. A ready ``web.Server`` keeps its own
+    options.
 
     :raises OSError: naming the address, when it cannot be bound.
     """
@@ -56,7 +57,8 @@ async def listening(
     if isinstance(handler, web.Application):
         runner = web.AppRunner(handler, handle_signals=False, shutdown_timeout=drain_seconds, **server_options)
     else:
-        runner = web.ServerRunner(web.Server(handler, **server_options), handle_signals=False, shutdown_timeout=drain_seconds)
+        server = handler if isinstance(handler, web.Server) else web.Server(handler, **server_options)
+        runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=drain_seconds)
     await runner.setup()
     site = web.TCPSite(
         runner, host, port, ssl_context=ssl_context, backlog=backlog, reuse_port=reuse_port or None, reuse_address=True
@@ -82,7 +84,7 @@ async def _bind(site: web.TCPSite, host: str, port: int) -> None:
 
 
 async def serve(
-    handler: Handler | web.Application,
+    handler: Handler | web.Application | web.Server,
     host: str,
     port: int,
     ssl_context: ssl.SSLContext | None = None,

@@ -5,7 +5,7 @@ Only the standard library's ``ssl``: connections never pay for ``cryptography``.
 
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from component import logs
@@ -82,12 +82,25 @@ class ReloadingServerContext:
     connections keep what they have. ``watch`` must run in a task of the owner.
     """
 
-    def __init__(self, certificate: str | Path, key: str | Path, client_ca: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        certificate: str | Path,
+        key: str | Path,
+        client_ca: str | Path | None = None,
+        prepare: Callable[[ssl.SSLContext], None] = lambda context: None,
+    ) -> None:
+        """``prepare`` is called with every context that is made, before it is used."""
         self._files = (certificate, key, client_ca)
+        self._prepare = prepare
         self._stamp = self._stamps()
-        self._current = server_context(certificate, key, client_ca)
-        self.context = server_context(certificate, key, client_ca)
+        self._current = self._make()
+        self.context = self._make()
         self.context.sni_callback = self._choose
+
+    def _make(self) -> ssl.SSLContext:
+        context = server_context(*self._files)
+        self._prepare(context)
+        return context
 
     def _choose(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:
         connection.context = self._current
@@ -101,7 +114,7 @@ class ReloadingServerContext:
             stamp = self._stamps()
             if stamp == self._stamp:
                 return False
-            self._current = server_context(*self._files)
+            self._current = self._make()
         except (OSError, ValueError) as error:
             _log.error("Cannot reload TLS files, keeping the old ones", err=error)
             return False

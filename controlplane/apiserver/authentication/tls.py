@@ -1,31 +1,17 @@
-"""A server's TLS context that asks for a client certificate and lets any through, for ``x509.py`` to judge.
+"""Lets every client certificate through the TLS handshake, for ``x509.py`` to judge. ``server`` applies it to its context.
 
 The ssl module can only verify during the handshake and drops the connection on a bad certificate; upstream answers 401, or
 lets the bearer token decide. OpenSSL itself can leave the verdict to the application (``SSL_CTX_set_cert_verify_callback``),
-which ssl does not expose, so the very libssl that ``_ssl`` is linked to is asked through ctypes. Where that symbol cannot be found (a
-statically linked Python) the context falls back to verification in the handshake: stricter, never laxer.
+which ssl does not expose, so the very libssl that ``_ssl`` is linked to is asked through ctypes. Where that symbol cannot be
+found (a statically linked Python) verification stays in the handshake: stricter, never laxer.
 """
 
 import ctypes
 import platform
 import ssl
 import sys
-from pathlib import Path
 
 _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda store, argument: 1)
-
-
-def server_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
-    """TLS 1.2 or newer, HTTP/1.1. Raises OSError or ssl.SSLError for files that cannot be read or do not fit together."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(certificate, key)
-    if client_ca is not None:
-        context.verify_mode = ssl.CERT_OPTIONAL
-        if not leave_verdict_to_application(context):
-            context.load_verify_locations(client_ca)
-    return context
 
 
 def leave_verdict_to_application(context: ssl.SSLContext) -> bool:

@@ -120,7 +120,7 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
         if not names.is_qualified_name(finalizer) and "/" not in finalizer and finalizer not in (*_GC_FINALIZERS, "kubernetes"):
             text = "name is neither a standard finalizer name nor is it fully qualified"
             found.append(fieldpath.invalid(path.index(position), finalizer, text))
-    if _GC_FINALIZERS <= set(finalizers):
+    if set(finalizers) >= _GC_FINALIZERS:
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(fieldpath.invalid(path, finalizers, text))
     return found
