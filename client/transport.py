@@ -1,0 +1,233 @@
+"""One method, request in, response out: the socket side of the client, so that a test can replace it (``client.fake``).
+
+``client.rest`` is the only caller. AioTransport keeps a pool of connections, presents the client certificate or adds
+the bearer token, and knows nothing of Kubernetes' objects.
+"""
+
+import asyncio
+import base64
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiohttp
+from yarl import URL
+
+from client.kubeconfig import Config
+from component import tls
+from component.clock import Clock, RealClock
+
+_POOL = 256
+_TOKEN_PERIOD = 60.0
+_BUFFER = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request. ``path`` carries its encoded query. ``timeout`` bounds the whole exchange, or for a ``stream``
+    each silence."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    timeout: float | None = 60.0
+    stream: bool = False
+
+
+class TransportError(ConnectionError):
+    """No answer came. ``sent`` is False when the server certainly never saw the request."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Response(Protocol):
+    """An answer whose body is read once: as a whole or in chunks."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes:
+        """The whole body. Raises TransportError when it breaks off."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. Ends with the stream; raises TransportError when it breaks off."""
+        ...
+
+    def close(self) -> None:
+        """Give up the rest of the body and its connection."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends requests to one API server."""
+
+    async def send(self, request: Request) -> Response:
+        """Returns once the head of the answer is here, whatever its status. Raises TransportError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class _AioResponse:
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: aiohttp.ClientResponse) -> None:
+        self._inner = inner
+
+    @property
+    def status(self) -> int:
+        return self._inner.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._inner.headers
+
+    async def read(self) -> bytes:
+        try:
+            return await self._inner.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TransportError(f"answer broke off: {_text(error)}", sent=True) from error
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TransportError(f"stream broke off: {_text(error)}", sent=True) from error
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AioTransport:
+    """A Transport over aiohttp. The pool is made with the first request, inside the running loop."""
+
+    def __init__(self, config: Config, user_agent: str, clock: Clock | None = None) -> None:
+        self._config = config
+        self._base = config.server
+        self._credentials = _Credentials(config, clock or RealClock())
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        if config.impersonate:
+            self._headers["Impersonate-User"] = config.impersonate
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> Response:
+        session = self._session or self._open()
+        headers = dict(request.headers)
+        if authorization := await self._credentials.header():
+            headers.setdefault("Authorization", authorization)
+        if request.stream:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=request.timeout)
+        else:
+            timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=30)
+        try:
+            inner = await session.request(
+                request.method,
+                URL(self._base + request.path, encoded=True),
+                headers=headers,
+                data=request.body,
+                timeout=timeout,
+                allow_redirects=False,
+                read_bufsize=_BUFFER,
+                server_hostname=self._config.tls_server_name,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ClientConnectorCertificateError) as error:
+            raise TransportError(f"cannot reach {self._base}: {_text(error)}", sent=False) from error
+        except TimeoutError as error:
+            raise TransportError(f"{request.method} {self._base}{request.path}: no answer in time", sent=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{request.method} {self._base}{request.path}: {_text(error)}", sent=True) from error
+        return _AioResponse(inner)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        context: Any = ssl_context(self._config) if self._base.startswith("https") else False
+        connector = aiohttp.TCPConnector(limit=_POOL, ssl=context, ttl_dns_cache=60, socket_factory=_socket)
+        self._session = aiohttp.ClientSession(
+            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+        )
+        return self._session
+
+
+def ssl_context(config: Config) -> ssl.SSLContext:
+    """The TLS side of a Config. Inline PEM passes through anonymous memory, never through a file on disk."""
+    with ExitStack() as stack:
+
+        def as_file(data: bytes | None, path: str | None) -> str | None:
+            if data is None:
+                return path
+            descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            os.write(descriptor, data)
+            return f"/proc/self/fd/{descriptor}"
+
+        return tls.client_context(
+            ca_file=config.ca_file if config.ca_data is None else None,
+            ca_data=config.ca_data.decode() if config.ca_data is not None else None,
+            certificate=as_file(config.certificate_data, config.certificate_file),
+            key=as_file(config.key_data, config.key_file),
+            insecure=config.insecure,
+        )
+
+
+class _Credentials:
+    """The Authorization header: a fixed token, a token file read again every minute, or a user name and password."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._cached: str | None = None
+        self._until = -1.0
+
+    async def header(self) -> str | None:
+        config = self._config
+        if config.token_file is not None:
+            if self._clock.monotonic() >= self._until:
+                self._cached = await self._read(config.token_file)
+                self._until = self._clock.monotonic() + _TOKEN_PERIOD
+            return self._cached
+        if config.token:
+            return f"Bearer {config.token}"
+        if config.username:
+            pair = f"{config.username}:{config.password or ''}".encode()
+            return f"Basic {base64.b64encode(pair).decode()}"
+        return None
+
+    async def _read(self, path: str) -> str:
+        try:
+            text = await asyncio.to_thread(Path(path).read_text)
+        except OSError as error:
+            if self._cached is not None:
+                return self._cached
+            raise TransportError(f"cannot read token file {path}: {error.strerror or error}", sent=False) from None
+        return f"Bearer {text.strip()}"
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that notices a dead peer within about a minute, which matters to watches that wait in silence."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
