@@ -1,0 +1,155 @@
+"""Makes ``apimachinery/schema/data/*.json``: the built-in kinds of one Kubernetes release in the compact form the server loads.
+
+Run by the build hook, or alone: ``python scripts/schema_data.py``. Sources: the definitions in the PyPI package
+``kubernetes-validate`` (types, required fields, list keys, patch strategies, descriptions) and ``scripts/facts`` (protobuf
+field numbers). The definitions are not OpenAPI as served: optional types are unions with null, which is undone here.
+
+The output keeps each definition as JSON *text* inside one JSON object, so that a process pays only for the kinds it uses:
+
+- ``structure.json``: ``{"definitions": {name: text}, "kinds": {"group/version/Kind": name}}``; a text is a list
+  ``[atomic, required, fields, kinds]``, fields map a name to a type, or to ``[type, attributes]``
+- ``descriptions.json``: ``{name: text}`` with the description of the definition (key ``""``) and of its fields
+- ``protobuf.json``: ``{message: text}`` with ``{JSON name: [number, type, repeated]}``
+"""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+RELEASE = "v1.36.0-local"
+FACTS = Path(__file__).parent / "facts"
+TARGET = Path("apimachinery/schema/data")
+
+# Names of definitions that are scalars on the wire, whatever the definition says.
+SCALARS = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "intstr",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "microtime",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "object",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Patch": "object",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "any",
+}
+
+# Defaults that upstream's own OpenAPI states and that list keys depend on; the package leaves all defaults out.
+DEFAULTS = {
+    ("io.k8s.api.core.v1.ContainerPort", "protocol"): "TCP",
+    ("io.k8s.api.core.v1.ServicePort", "protocol"): "TCP",
+}
+
+ATTRIBUTES = {
+    "x-kubernetes-list-type": "list",
+    "x-kubernetes-list-map-keys": "keys",
+    "x-kubernetes-patch-strategy": "strategy",
+    "x-kubernetes-patch-merge-key": "merge",
+    "x-kubernetes-map-type": "map",
+}
+
+
+def without_null(kind: Any) -> str:
+    """``["string", "null"]`` is how the source writes an optional string."""
+    if isinstance(kind, list):
+        (kind,) = [name for name in kind if name != "null"]
+    return str(kind)
+
+
+def type_of(schema: dict[str, Any]) -> Any:
+    """A scalar's name, ``#definition``, ``["list", element]`` or ``["map", value]``."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return SCALARS.get(name, f"#{name}")
+    kind, style = without_null(schema["type"]), schema.get("format")
+    if kind == "array":
+        return ["list", type_of(schema["items"])]
+    if kind == "object":
+        return ["map", type_of(schema["additionalProperties"])] if "additionalProperties" in schema else "object"
+    if kind == "integer":
+        return style or "int64"
+    if kind == "number":
+        return "double"
+    return {"byte": "bytes", "date-time": "time"}.get(style or "", kind)
+
+
+def field_of(owner: str, name: str, schema: dict[str, Any]) -> Any:
+    attributes = {short: schema[long] for long, short in ATTRIBUTES.items() if long in schema}
+    if (owner, name) in DEFAULTS:
+        attributes["default"] = DEFAULTS[owner, name]
+    return [type_of(schema), attributes] if attributes else type_of(schema)
+
+
+def definition_of(name: str, schema: dict[str, Any]) -> list[Any]:
+    fields = {field: field_of(name, field, body) for field, body in schema.get("properties", {}).items()}
+    kinds = [[gvk["group"], gvk["version"], gvk["kind"]] for gvk in schema.get("x-kubernetes-group-version-kind", [])]
+    return [schema.get("x-kubernetes-map-type") == "atomic", schema.get("required", []), fields, kinds]
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def structure(definitions: dict[str, Any]) -> dict[str, Any]:
+    texts, kinds = {}, {}
+    for name, schema in definitions.items():
+        if name in SCALARS:
+            continue
+        definition = definition_of(name, schema)
+        texts[name] = compact(definition)
+        if len(definition[3]) == 1:  # options such as DeleteOptions exist in every group; they are found by name
+            kinds["/".join(definition[3][0])] = name
+    return {"definitions": texts, "kinds": kinds}
+
+
+def descriptions(definitions: dict[str, Any]) -> dict[str, str]:
+    result = {}
+    for name, schema in definitions.items():
+        texts = {field: body["description"] for field, body in schema.get("properties", {}).items() if "description" in body}
+        if "description" in schema:
+            texts = {"": schema["description"], **texts}
+        if "x-kubernetes-unions" in schema:
+            texts["x-kubernetes-unions"] = schema["x-kubernetes-unions"]
+        result[name] = compact(texts)
+    return result
+
+
+def protobuf() -> dict[str, str]:
+    messages = json.loads((FACTS / "kubernetes-v1.36-protobuf.json").read_text())["messages"]
+    renamed = json.loads((FACTS / "kubernetes-v1.36-json-names.json").read_text())
+    result = {}
+    for message, fields in messages.items():
+        names = renamed.get(message, {})
+        # The JSON name may be "" (inlined) or "-" (the raw value), so the protobuf name stays beside it.
+        result[message] = compact([[name, names.get(name, name), *spec] for name, spec in fields.items()])
+    return result
+
+
+def source() -> dict[str, Any]:
+    spec = importlib.util.find_spec("kubernetes_validate")
+    if spec is None or spec.origin is None:
+        raise SystemExit("kubernetes-validate is not installed: pip install 'kubernetes-validate>=1.36'")
+    path = Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
+    definitions: dict[str, Any] = json.loads(path.read_text())["$defs"]
+    return definitions
+
+
+def generate(root: Path) -> None:
+    """Write the data files under ``root``, replacing what is there only when it differs."""
+    definitions = source()
+    target = root / TARGET
+    target.mkdir(parents=True, exist_ok=True)
+    files = {"structure": structure(definitions), "descriptions": descriptions(definitions), "protobuf": protobuf()}
+    for name, content in files.items():
+        path, text = target / f"{name}.json", compact(content)
+        if not path.exists() or path.read_text() != text:
+            part = path.with_suffix(".part")
+            part.write_text(text)
+            part.replace(path)  # others may be reading
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent)
