@@ -4,7 +4,8 @@
 one (type errors, unknown fields, pruning). Imported by the API server alone: other daemons need no schema.
 """
 
+from apimachinery.schema.check import prune
 from apimachinery.schema.loader import Schemas, load
 from apimachinery.schema.types import Field, ListSchema, MapSchema, ScalarSchema, Schema, StructSchema
 
-__all__ = ["Field", "ListSchema", "MapSchema", "ScalarSchema", "Schema", "Schemas", "StructSchema", "load"]
+__all__ = ["Field", "ListSchema", "MapSchema", "ScalarSchema", "Schema", "Schemas", "StructSchema", "load", "prune"]
