@@ -133,7 +133,9 @@ async def test_conditions_hold_or_nothing_happens(backend: Backend) -> None:
     assert refused.current == (KeyValue("/a", b"1", revision, revision), None)
     assert await backend.current_revision() == revision
     assert await backend.get("/c") is None
-    created = await backend.commit((Condition("/a", revision), Condition("/b", 0)), (Put("/a", b"2"), Delete("/b"), Put("/c", b"")))
+    created = await backend.commit(
+        (Condition("/a", revision), Condition("/b", 0)), (Put("/a", b"2"), Delete("/b"), Put("/c", b""))
+    )
     assert created.succeeded
     assert created.revision == revision + 1
     again = await backend.commit((Condition("/c", 0),), (Put("/c", b"3"),))

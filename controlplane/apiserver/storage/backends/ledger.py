@@ -33,7 +33,7 @@ class Admitted:
 class Ledger:
     """The index of living keys, including changes on their way to disk."""
 
-    def __init__(self, revision: int = 0) -> None:
+    def __init__(self, revision: int) -> None:
         self.head = revision  # of the last admitted transaction
         self.keys: dict[str, KeyState] = {}
         self._unsettled: dict[str, int] = {}

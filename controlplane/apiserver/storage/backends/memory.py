@@ -32,7 +32,7 @@ class MemoryBackend:
     exclusive = True
 
     def __init__(self, *, history: int = 0) -> None:
-        self._ledger = Ledger()
+        self._ledger = Ledger(1)  # as etcd: a fresh store is at 1, because clients read 0 as "any"
         self._versions: dict[str, list[_Version]] = {}
         self._ordered: list[str] = []  # every key with a version, living or not
         self._log: list[BackendEvent] = []

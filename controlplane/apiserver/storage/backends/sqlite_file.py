@@ -28,7 +28,7 @@ CREATE TABLE revisions (
   expires REAL, value BLOB);
 CREATE INDEX revisions_by_key ON revisions (key, id);
 CREATE TABLE progress (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO progress VALUES ('compacted', 0), ('swept', 0), ('revision', 0);
+INSERT INTO progress VALUES ('compacted', 0), ('swept', 0), ('revision', 1);
 """
 _ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 _INSERTS = {

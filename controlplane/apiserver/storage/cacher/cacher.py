@@ -121,6 +121,7 @@ class Cacher:
         entry = None
         if event.value is not None:
             entry = self._entry(event.key, event.value, event.revision)
+        self._snapshots.before_change(self._changed, event.revision, self._time(), self._state)
         previous = self._index.put(entry) if entry is not None else self._index.remove(event.key)
         self._changed = event.revision
         if entry is None and previous is None:
@@ -128,6 +129,9 @@ class Cacher:
         change = Event(event.key, event.revision, entry, previous, self._time())
         self._history.append(change)
         self._dispatch.send(change)
+
+    def _state(self) -> list[StoredEntry]:
+        return self._index.scan(self.collection.prefix)
 
     def _entry(self, key: str, value: bytes, revision: int) -> StoredEntry | None:
         try:
@@ -207,22 +211,26 @@ class Cacher:
 
     def _list_now(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
         revision = reading.revision if reading.mode in (versions.EXACT, versions.CONTINUE) and reading.revision else self.revision
-        if reading.limit:
-            entries = self._index.scan(prefix, reading.start)
-            result = reads.page(entries, prefix, revision, reading, options.matches)
-            if result.continue_token and len(entries) > reading.limit:
-                self._snapshots.keep(prefix, revision, entries, self._time())
-            return result
-        narrowed = self._index.narrow(prefix, options.field_equals) if options.field_equals and not reading.start else None
-        entries = self._index.scan(prefix, reading.start) if narrowed is None else narrowed
-        return ListResult(reads.select(entries, options.matches), revision)
+        if not reading.limit and not reading.start:
+            narrowed = self._index.narrow(prefix, options.field_equals) if options.field_equals else None
+            entries = self._index.scan(prefix) if narrowed is None else narrowed
+            return ListResult(reads.select(entries, options.matches), revision)
+        limit = reading.limit
+        stop = limit or None if options.matches is None else None  # a selector may have to look at all of them
+        entries = self._index.scan(prefix, reading.start, stop)
+        first, last = self._index.bounds(prefix, reading.start)
+        result = reads.page(entries, last - first - len(entries), prefix, revision, limit, options.matches)
+        if result.continue_token:
+            self._snapshots.want()
+        return result
 
     async def _list_past(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
-        """At a revision that has been overtaken: from the snapshot of the first page, or from the backend."""
-        entries = self._snapshots.get(prefix, reading.revision, self._time())
-        if entries is not None and (not entries or reading.start >= entries[0].key):
-            return reads.page(entries, prefix, reading.revision, reading, options.matches)
-        return await self._store.list(prefix, options)
+        """At a revision that has been overtaken: from what was kept of it, or from the backend."""
+        state = self._snapshots.get(reading.revision)
+        if state is None:
+            return await self._store.list(prefix, options)
+        entries = reads.cut(state, prefix, reading.start)
+        return reads.page(entries, 0, prefix, reading.revision, reading.limit, options.matches)
 
     async def fresh(self, resource_version: str, revision: int) -> None:
         """Until the cache may answer a read with this resourceVersion. Raises 429 while loading, 504 when it does not come."""

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.apiserver.storage import frames, versions
+from controlplane.apiserver.storage.backends.ledger import prefix_end
 from controlplane.apiserver.storage.cacher.event import Event
 from controlplane.apiserver.storage.encoding import StoredEntry
 from controlplane.apiserver.storage.frames import Frame
@@ -18,24 +19,32 @@ def select(entries: Sequence[StoredEntry], matches: Matches | None) -> Sequence[
 
 
 def page(
-    entries: Sequence[StoredEntry], prefix: str, revision: int, reading: versions.Reading, matches: Matches | None
+    entries: Sequence[StoredEntry], beyond: int, prefix: str, revision: int, limit: int, matches: Matches | None
 ) -> ListResult:
-    """The next ``limit`` matching entries of a list in key order, from ``start`` on."""
-    first = bisect_left(entries, reading.start, key=lambda entry: entry.key) if reading.start else 0
-    limit = reading.limit or len(entries)
+    """The first ``limit`` matching entries of a list; ``beyond`` is how many more there are after the list."""
     if matches is None:
-        chosen = list(entries[first : first + limit])
-        beyond = len(entries) - first - len(chosen)
-        if not beyond:
-            return ListResult(chosen, revision)
-        return ListResult(chosen, revision, versions.encode_continue(chosen[-1].key, prefix, revision), beyond)
-    chosen = []
-    for at in range(first, len(entries)):
-        if matches(entries[at].traits):
-            chosen.append(entries[at])
-            if len(chosen) == limit and at + 1 < len(entries):
-                return ListResult(chosen, revision, versions.encode_continue(chosen[-1].key, prefix, revision))
-    return ListResult(chosen, revision)
+        chosen = entries[:limit] if limit else entries
+        beyond += len(entries) - len(chosen)
+        token = versions.encode_continue(chosen[-1].key, prefix, revision) if beyond else ""
+        return ListResult(chosen, revision, token, beyond or None)
+    matching = []
+    for at, entry in enumerate(entries, 1):
+        if matches(entry.traits):
+            matching.append(entry)
+            if len(matching) == limit and at < len(entries):
+                return ListResult(matching, revision, versions.encode_continue(entry.key, prefix, revision))
+    return ListResult(matching, revision)
+
+
+def cut(entries: Sequence[StoredEntry], prefix: str, start: str) -> Sequence[StoredEntry]:
+    """The entries with ``prefix`` from ``start`` on, of a list in key order."""
+    first = bisect_left(entries, max(prefix, start), key=_key)
+    end = prefix_end(prefix)
+    return entries[first : bisect_left(entries, end, first, key=_key) if end is not None else len(entries)]
+
+
+def _key(entry: StoredEntry) -> str:
+    return entry.key
 
 
 def initial_frames(entries: Iterable[StoredEntry], end: Frame | None) -> Iterator[Frame]:
