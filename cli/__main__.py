@@ -1,0 +1,68 @@
+"""Entry point of ``pybernetes``. Verbs are listed here and imported lazily, so that ``--help`` is quick and a daemon
+never pays for the memory of another one."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+# verb: (module, attribute, one line of help). An attribute named DAEMON is a component.daemon.Daemon.
+VERBS: dict[str, tuple[str, str, str]] = {
+    "up": ("cli.up", "up", "Start a whole single-node cluster."),
+    "down": ("cli.down", "down", "Stop a cluster that `up` started; its state stays unless --purge is given."),
+    "status": ("cli.status", "status", "Show which parts of a cluster run."),
+    "demo": ("cli.demo", "demo", "Deploy a small web application and reach it through its Service."),
+    "image": ("cli.image", "image", "Import container images from archives."),
+    "trace": ("cli.trace", "trace", "Show what happened to an object, hop by hop."),
+    "apiserver": ("controlplane.apiserver.__main__", "DAEMON", "The API server, the only door to the store."),
+    "controller-manager": ("controlplane.controllers.__main__", "DAEMON", "The controllers: observe, compare, correct."),
+    "scheduler": ("controlplane.scheduler.__main__", "DAEMON", "The scheduler: filter, score, bind."),
+    "kubelet": ("node.kubelet.__main__", "DAEMON", "The node agent on CRI."),
+    "proxy": ("netproxy.__main__", "DAEMON", "The service proxy."),
+    "together": ("cli.together", "together", "Run several daemons in one process."),
+    "completion": ("cli.completion", "completion", "Print the shell completion script."),
+}
+HIDDEN = frozenset({"together"})
+
+
+class LazyGroup(click.Group):
+    """A group whose members are imported when called by name, not when listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [verb for verb in VERBS if verb not in HIDDEN]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, attribute, _ = VERBS[cmd_name]
+        found = getattr(importlib.import_module(module), attribute)
+        if attribute != "DAEMON":
+            assert isinstance(found, click.Command)
+            return found
+        from component.daemon import command
+
+        return command(found)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, _, text) in VERBS.items() if verb not in HIDDEN])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Example: pybernetes up --detach && kubectl --kubeconfig /var/lib/pybernetes/admin.kubeconfig get nodes",
+)
+@click.version_option(package_name="pybernetes", message="Pybernetes %(version)s (Kubernetes v1.36)")
+def cli() -> None:
+    """Kubernetes, implemented from scratch in Python."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; exits the process."""
+    cli.main(args=list(sys.argv[1:] if argv is None else argv), prog_name="pybernetes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A single-node cluster in one folder, as ``up``, ``down``, ``status`` and the rest see it."""

@@ -1,0 +1,79 @@
+"""Where everything of one cluster lies below its data directory. Used by every verb that takes ``--data-dir``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+DEFAULT_DATA_DIR = "/var/lib/pybernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths below ``data_dir`` (absolute). Nothing here touches the disk."""
+
+    data_dir: Path
+
+    @property
+    def pki(self) -> Path:
+        return self.data_dir / "pki"
+
+    @property
+    def kubeconfigs(self) -> Path:
+        return self.data_dir / "kubeconfigs"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        return self.data_dir / "admin.kubeconfig"
+
+    @property
+    def state_db(self) -> Path:
+        return self.data_dir / "state.db"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.data_dir / "audit" / "audit.log"
+
+    @property
+    def logs(self) -> Path:
+        return self.data_dir / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Records of the processes that run, and the lock of `up` and `down`."""
+        return self.data_dir / "run"
+
+    @property
+    def settings(self) -> Path:
+        """The flags of the last `up`, which a second `up` and `down` take as their defaults."""
+        return self.data_dir / "cluster.json"
+
+    @property
+    def containerd(self) -> Path:
+        return self.data_dir / "containerd"
+
+    @property
+    def cni_conf(self) -> Path:
+        return self.data_dir / "cni"
+
+    @property
+    def kubelet(self) -> Path:
+        return self.data_dir / "kubelet"
+
+    @property
+    def images(self) -> Path:
+        return self.data_dir / "images"
+
+
+def layout_of(data_dir: str) -> Layout:
+    """The layout of an absolute form of ``data_dir``."""
+    return Layout(Path(data_dir).expanduser().absolute())
+
+
+data_dir_option = click.option(
+    "--data-dir",
+    default=DEFAULT_DATA_DIR,
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder that holds everything of the cluster.",
+)

@@ -1,0 +1,120 @@
+"""Which processes a cluster is made of: a pure function from settings and paths to process specifications.
+
+`up` starts them, in this order; `status` and `down` know them by name. Three Python processes: a bare interpreter with
+aiohttp costs over 50 MB, so the parts that never need isolation from each other share one.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from cli.cluster.layout import Layout
+from cli.cluster.processes import ProcessSpec
+from cli.cluster.settings import Settings
+
+CONTAINERD = "containerd"
+APISERVER = "apiserver"
+CONTROL = "control"
+NODE = "node"
+DAEMONS = (APISERVER, CONTROL, NODE)
+PROCESSES = (CONTAINERD, *DAEMONS)
+
+
+def daemons(layout: Layout, settings: Settings, endpoint: str) -> list[ProcessSpec]:
+    """The three Python processes; ``endpoint`` is the container runtime's ``unix://`` address."""
+    control = ["scheduler", *scheduler_flags(layout, settings), "+", "controller-manager", *controller_flags(layout, settings)]
+    node = ["kubelet", *kubelet_flags(layout, settings, endpoint), "+", "proxy", *proxy_flags(layout, settings)]
+    return [
+        _spec(layout, APISERVER, ["apiserver", *apiserver_flags(layout, settings)]),
+        _spec(layout, CONTROL, ["together", *control]),
+        _spec(layout, NODE, ["together", *node]),
+    ]
+
+
+def _spec(layout: Layout, name: str, arguments: Sequence[str]) -> ProcessSpec:
+    return ProcessSpec(name, [sys.executable, "-m", "cli", *arguments], layout.logs / f"{name}.log")
+
+
+def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
+    pki = layout.pki
+    return [
+        f"--bind-address={settings.bind_address}",
+        f"--secure-port={settings.secure_port}",
+        f"--advertise-address={settings.node_ip}",
+        "--storage-backend=sqlite",
+        f"--storage-path={layout.state_db}",
+        f"--tls-cert-file={pki / 'apiserver.crt'}",
+        f"--tls-private-key-file={pki / 'apiserver.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        f"--token-auth-file={pki / 'tokens.csv'}",
+        f"--service-account-key-file={pki / 'sa.pub'}",
+        f"--service-account-signing-key-file={pki / 'sa.key'}",
+        f"--service-account-issuer=https://kubernetes.default.svc.{settings.cluster_domain}",
+        f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
+        f"--service-node-port-range={settings.service_node_port_range}",
+        f"--kubelet-certificate-authority={pki / 'ca.crt'}",
+        f"--kubelet-client-certificate={pki / 'apiserver-kubelet-client.crt'}",
+        f"--kubelet-client-key={pki / 'apiserver-kubelet-client.key'}",
+        f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
+        "--requestheader-allowed-names=front-proxy-client",
+        f"--audit-log-path={layout.audit_log}",
+        "--audit-log-maxsize=20",
+        "--audit-log-maxbackup=3",
+        f"--v={settings.v}",
+    ]
+
+
+def controller_flags(layout: Layout, settings: Settings) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfigs / 'controller-manager.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={settings.controller_manager_port}",
+        "--allocate-node-cidrs=true",
+        f"--cluster-cidr={settings.cluster_cidr}",
+        f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
+        f"--root-ca-file={layout.pki / 'ca.crt'}",
+        # one node has one of each: an election would only delay the start
+        "--leader-elect=false",
+        f"--v={settings.v}",
+    ]
+
+
+def scheduler_flags(layout: Layout, settings: Settings) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfigs / 'scheduler.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={settings.scheduler_port}",
+        "--leader-elect=false",
+        f"--v={settings.v}",
+    ]
+
+
+def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str]:
+    pki = layout.pki
+    return [
+        f"--kubeconfig={layout.kubeconfigs / 'kubelet.kubeconfig'}",
+        f"--container-runtime-endpoint={endpoint}",
+        f"--root-dir={layout.kubelet}",
+        f"--hostname-override={settings.node_name}",
+        f"--node-ip={settings.node_ip}",
+        f"--port={settings.kubelet_port}",
+        f"--healthz-port={settings.kubelet_healthz_port}",
+        f"--tls-cert-file={pki / 'kubelet.crt'}",
+        f"--tls-private-key-file={pki / 'kubelet.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        f"--cluster-domain={settings.cluster_domain}",
+        f"--cni-conf-dir={layout.cni_conf}",
+        f"--cni-bridge={settings.bridge}",
+        f"--v={settings.v}",
+    ]
+
+
+def proxy_flags(layout: Layout, settings: Settings) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfigs / 'proxy.kubeconfig'}",
+        "--proxy-mode=iptables",
+        f"--cluster-cidr={settings.cluster_cidr}",
+        f"--hostname-override={settings.node_name}",
+        f"--healthz-bind-address=0.0.0.0:{settings.proxy_healthz_port}",
+        f"--metrics-bind-address=127.0.0.1:{settings.proxy_metrics_port}",
+        f"--v={settings.v}",
+    ]

@@ -1,0 +1,93 @@
+"""What must be true of the machine before anything starts; each finding names the cause and the mend. Called by ``up``."""
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import click
+
+from cli.cluster.settings import Settings
+
+PROGRAMS = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "iptables-restore": "iptables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "mount": "mount",
+}
+FILES = {"/bin/busybox": "busybox-static", "/usr/bin/catatonit": "catatonit"}
+MODULES = ("overlay", "br_netfilter", "nf_conntrack", "nf_nat", "xt_comment", "xt_statistic", "xt_recent")
+SYSCTLS = {"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"}
+
+
+def check(settings: Settings, own_containerd: bool, busy_ports_are_ours: bool) -> None:
+    """Raises click.ClickException that lists every finding at once."""
+    findings = [*missing_programs(own_containerd)]
+    if os.geteuid() != 0:
+        findings.insert(0, "a node needs root (namespaces, iptables, mounts): run this with sudo")
+    if not busy_ports_are_ours:
+        findings += busy_ports(settings)
+    if findings:
+        raise click.ClickException("this machine is not ready:\n" + "\n".join(f"  - {finding}" for finding in findings))
+
+
+def missing_programs(own_containerd: bool) -> list[str]:
+    findings = []
+    for program, package in PROGRAMS.items():
+        if program == "containerd" and not own_containerd:
+            continue
+        if shutil.which(program) is None:
+            findings.append(f"{program} is not installed: apt-get install {package}  (or `make setup` in the source tree)")
+    for file, package in FILES.items():
+        if not Path(file).exists():
+            findings.append(f"{file} is not installed: apt-get install {package}  (or `make setup` in the source tree)")
+    return findings
+
+
+def busy_ports(settings: Settings) -> list[str]:
+    """Ports that something else listens on."""
+    wanted = {
+        "--secure-port": settings.secure_port,
+        "--kubelet-port": settings.kubelet_port,
+        "--kubelet-healthz-port": settings.kubelet_healthz_port,
+        "--controller-manager-port": settings.controller_manager_port,
+        "--scheduler-port": settings.scheduler_port,
+        "--proxy-healthz-port": settings.proxy_healthz_port,
+        "--proxy-metrics-port": settings.proxy_metrics_port,
+    }
+    findings = []
+    for flag, port in wanted.items():
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((settings.bind_address, port))
+            except OSError:
+                findings.append(
+                    f"port {port} is taken: stop what listens there (ss -ltnp sport = :{port}), or choose another with {flag}"
+                )
+    return findings
+
+
+def prepare_kernel() -> None:
+    """Load modules and set the two sysctls that pods need. Built-in modules make modprobe fail, which is fine."""
+    present = (
+        {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()} if Path("/proc/modules").exists() else set()
+    )
+    wanted = [module for module in MODULES if module not in present]
+    if wanted and shutil.which("modprobe"):
+        subprocess.run(["modprobe", "--all", "--quiet", *wanted], check=False, capture_output=True)
+    for name, value in SYSCTLS.items():
+        path = Path("/proc/sys") / name
+        if not path.exists() or path.read_text().strip() == value:
+            continue
+        try:
+            path.write_text(value)
+        except OSError as error:
+            setting = name.replace("/", ".")
+            raise click.ClickException(
+                f"cannot set {setting}={value}: {error.strerror}; set it on the host and try again"
+            ) from error

@@ -1,0 +1,114 @@
+"""The choices of `up`: flags now, else what the last `up` of the folder wrote down, else upstream's defaults."""
+
+import ipaddress
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One cluster's flags. ``containerd`` is the endpoint of a runtime that is not ours to start or stop, or ""."""
+
+    node_name: str = ""
+    node_ip: str = ""
+    containerd: str = ""
+    bind_address: str = "0.0.0.0"  # noqa: S104 - upstream's default: nodes and pods must reach the API server
+    secure_port: int = 6443
+    kubelet_port: int = 10250
+    kubelet_healthz_port: int = 10248
+    controller_manager_port: int = 10257
+    scheduler_port: int = 10259
+    proxy_healthz_port: int = 10256
+    proxy_metrics_port: int = 10249
+    service_cluster_ip_range: str = "10.96.0.0/12"
+    service_node_port_range: str = "30000-32767"
+    cluster_cidr: str = "10.244.0.0/16"
+    cluster_domain: str = "cluster.local"
+    bridge: str = "cni0"
+    cni_bin_dir: str = "/usr/lib/cni"
+    containerd_program: str = "containerd"
+    v: int = 2
+
+    @property
+    def service_ip(self) -> str:
+        """The address of the ``kubernetes`` Service: the first of the range."""
+        return str(ipaddress.ip_network(self.service_cluster_ip_range)[1])
+
+    @property
+    def pod_cidr(self) -> str:
+        """The single node's part of the cluster's pod range: its first /24, which the node IPAM controller gives too."""
+        network = ipaddress.ip_network(self.cluster_cidr)
+        return str(next(network.subnets(new_prefix=max(24, network.prefixlen))))
+
+
+def resolve(given: Mapping[str, Any], file: Path) -> Settings:
+    """Merge flags (None: not given) over the saved settings over the defaults, and fill in what the machine tells.
+
+    Raises click.ClickException when the file is unreadable or a range makes no sense.
+    """
+    settings = load(file)
+    chosen = {key: value for key, value in given.items() if value is not None}
+    settings = replace(settings, **chosen)
+    for flag in ("service_cluster_ip_range", "cluster_cidr"):
+        check_range(flag, getattr(settings, flag))
+    if not settings.node_name:
+        settings = replace(settings, node_name=socket.gethostname().lower())
+    if not settings.node_ip:
+        settings = replace(settings, node_ip=host_address())
+    return settings
+
+
+def check_range(flag: str, text: str) -> None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise click.ClickException(f"--{flag.replace('_', '-')}: {error}; give a range such as 10.96.0.0/12") from error
+
+
+def load(file: Path) -> Settings:
+    """What the last `up` saved; the defaults when there was none."""
+    try:
+        raw = json.loads(file.read_text())
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"cannot read {file}: {error}; mend or remove the file") from error
+    known = {item.name for item in fields(Settings)}
+    return Settings(**{key: value for key, value in raw.items() if key in known})
+
+
+def save(settings: Settings, file: Path) -> None:
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(settings), indent=1) + os.linesep)
+    temporary.rename(file)
+
+
+def host_address() -> str:
+    """The address other machines would use: the source of the default route, else the first global address.
+
+    Raises click.ClickException on a machine with loopback only.
+    """
+    for target in ("192.0.2.1", "10.255.255.255"):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((target, 9))  # UDP: chooses a source address, sends nothing
+                address = str(probe.getsockname()[0])
+            except OSError:
+                continue
+            if not address.startswith("127."):
+                return address
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        for message in netlink.get_addr(family=socket.AF_INET):
+            address = message.get_attr("IFA_ADDRESS")
+            if message["scope"] == 0 and not address.startswith("127."):
+                return str(address)
+    raise click.ClickException("this machine has no address but loopback; give one to an interface, or name it with --node-ip")

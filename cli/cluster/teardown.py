@@ -1,0 +1,81 @@
+"""What a cluster leaves in the kernel, and its removal: mounts, interfaces, packet rules, cgroups. Called by ``down``."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+CNI_CHAIN = re.compile(r"^CNI-|^CNI-HOSTPORT-")
+
+
+def mounts_below(folder: Path, table: str | None = None) -> list[str]:
+    """Mount points below ``folder``, deepest first, as /proc/self/mountinfo lists them (octal escapes undone)."""
+    text = Path("/proc/self/mountinfo").read_text() if table is None else table
+    prefix = f"{folder}/"
+    points = (_unescape(line.split()[4]) for line in text.splitlines() if line)
+    # A point that was mounted over twice stands twice and must be unmounted twice.
+    return sorted((point for point in points if point.startswith(prefix)), key=lambda point: point.count("/"), reverse=True)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def unmount_below(folder: Path) -> list[str]:
+    """Unmount everything below ``folder``; returns what could not be."""
+    for point in mounts_below(folder):
+        if subprocess.run(["umount", "--", point], capture_output=True, check=False).returncode != 0:
+            # busy: detach it now, the kernel frees it when its last user goes
+            subprocess.run(["umount", "--lazy", "--", point], capture_output=True, check=False)
+    return mounts_below(folder)
+
+
+def delete_interface(name: str) -> bool:
+    """Remove a network interface; False when there is none of that name."""
+    return subprocess.run(["ip", "link", "delete", name], capture_output=True, check=False).returncode == 0
+
+
+def delete_cni_chains() -> int:
+    """Remove the chains that the CNI plugins (bridge's masquerade, portmap) leave in the nat table; returns how many."""
+    saved = subprocess.run(["iptables-save", "-t", "nat"], capture_output=True, text=True, check=False).stdout
+    script, count = cni_cleanup(saved.splitlines())
+    if count:
+        subprocess.run(["iptables-restore", "--noflush", "--wait"], input=script, text=True, capture_output=True, check=False)
+    return count
+
+
+def cni_cleanup(saved: Iterable[str]) -> tuple[str, int]:
+    """The iptables-restore input that removes CNI's chains, and how many, from the lines of ``iptables-save -t nat``."""
+    chains, jumps = [], []
+    for line in saved:
+        if line.startswith(":") and CNI_CHAIN.match(line[1:]):
+            chains.append(line[1:].split()[0])
+        elif line.startswith("-A ") and not CNI_CHAIN.match(line.split()[1]) and re.search(r" -[jg] CNI-", line):
+            jumps.append(f"-D {line[3:]}")
+    flushes = [f":{chain} - [0:0]" for chain in chains]
+    lines = ["*nat", *flushes, *jumps, *(f"-X {chain}" for chain in chains), "COMMIT", ""]
+    return "\n".join(lines), len(chains)
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete ``folder``. Raises RuntimeError when something is still mounted in it: a purge never crosses a mount."""
+    if left := mounts_below(folder):
+        raise RuntimeError(f"still mounted: {', '.join(left)}; unmount it and try again")
+    shutil.rmtree(folder, ignore_errors=False)
+
+
+def runtime_leftovers(marker: str) -> list[int]:
+    """Pids of containerd shims that serve ``marker`` (the socket of a private containerd), which outlive it by design."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            argv = Path(f"/proc/{entry}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if argv and os.path.basename(argv[0]).startswith("containerd-shim") and marker in argv:
+            found.append(int(entry))
+    return found

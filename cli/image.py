@@ -1,0 +1,35 @@
+"""``pybernetes image``: brings local archives into the cluster's container runtime."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cli.cluster import containerd
+from cli.cluster.layout import data_dir_option, layout_of
+from cli.cluster.settings import load
+
+
+@click.group()
+def image() -> None:
+    """Import container images from archives."""
+
+
+@image.command("import", epilog="Example: pybernetes image import app.tar && kubectl run app --image=app:1")
+@data_dir_option
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def import_(data_dir: str, files: Sequence[Path]) -> None:
+    """Load OCI or docker archives (`docker save`, `podman save`) into the cluster's runtime."""
+    layout = layout_of(data_dir)
+    socket = containerd.socket_of(layout, load(layout.settings))
+    if not Path(socket).exists():
+        raise click.ClickException(
+            f"no container runtime at {socket}; start the cluster first: pybernetes up --data-dir {data_dir}"
+        )
+    for file in files:
+        began = time.monotonic()
+        click.echo(f"importing {file} ({file.stat().st_size / 1e6:.1f} MB)")
+        for reference in containerd.import_archive(socket, file.absolute()):
+            click.echo(f"  {reference}")
+        click.echo(f"  done in {time.monotonic() - began:.1f} s")

@@ -1,0 +1,251 @@
+"""``pybernetes up``: the whole single-node cluster in one folder, started or resumed. `down` is its opposite."""
+
+import contextlib
+import fcntl
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli.cluster import containerd, plan, preflight, probe, processes
+from cli.cluster.layout import Layout, data_dir_option, layout_of
+from cli.cluster.processes import Process, ProcessSpec
+from cli.cluster.settings import Settings, resolve, save
+
+API_SECONDS = 30.0
+NODE_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FLAGS: tuple[tuple[str, type, str], ...] = (
+    ("--node-name", str, "Name of the node object [default: the host's name]."),
+    ("--node-ip", str, "Address of this node [default: that of the default route]."),
+    ("--containerd", str, "Use this running runtime (unix:///...) in place of a private containerd."),
+    ("--bind-address", str, "Address the API server listens on [default: 0.0.0.0]."),
+    ("--secure-port", int, "Port of the API server [default: 6443]."),
+    ("--kubelet-port", int, "Port of the kubelet [default: 10250]."),
+    ("--kubelet-healthz-port", int, "Port of the kubelet's health check [default: 10248]."),
+    ("--controller-manager-port", int, "Port of the controller manager [default: 10257]."),
+    ("--scheduler-port", int, "Port of the scheduler [default: 10259]."),
+    ("--proxy-healthz-port", int, "Port of the proxy's health check [default: 10256]."),
+    ("--proxy-metrics-port", int, "Port of the proxy's metrics [default: 10249]."),
+    ("--service-cluster-ip-range", str, "Range of cluster IPs [default: 10.96.0.0/12]."),
+    ("--service-node-port-range", str, "Range of node ports [default: 30000-32767]."),
+    ("--cluster-cidr", str, "Range of pod addresses [default: 10.244.0.0/16]."),
+    ("--cluster-domain", str, "DNS domain of the cluster [default: cluster.local]."),
+    ("--bridge", str, "Name of the pod bridge [default: cni0]."),
+    ("--cni-bin-dir", str, "Folder of the CNI plugins [default: /usr/lib/cni]."),
+    ("--v", int, "Verbosity of the daemons' logs [default: 2]."),
+)
+
+
+def cluster_flags(function: Command) -> Command:
+    """Add one option per setting; each defaults to None, which stands for "as last time"."""
+    for name, kind, text in reversed(FLAGS):
+        function = click.option(name, type=kind, default=None, help=text)(function)
+    return function
+
+
+@click.command(
+    epilog="Example: pybernetes up --detach --data-dir /tmp/k; kubectl --kubeconfig /tmp/k/admin.kubeconfig get nodes",
+)
+@data_dir_option
+@click.option("--detach", is_flag=True, help="Return when the node is Ready; `pybernetes down` stops the cluster.")
+@cluster_flags
+def up(data_dir: str, detach: bool, **flags: Any) -> None:
+    """Start a whole single-node cluster, or resume one: same objects, running pods adopted, nothing doubled.
+
+    Flags are remembered in the data directory. Without --detach the command stays and watches over the daemons; Ctrl-C
+    stops them and leaves the containers running for the next `up`.
+    """
+    layout = layout_of(data_dir)
+    make_folders(layout)
+    with exclusive(layout):
+        settings = resolve(flags, layout.settings)
+        running = bring_up(layout, settings)
+        if detach:
+            return
+    watch_over(layout, settings, running)
+
+
+def make_folders(layout: Layout) -> None:
+    """Create the data directory, private to root. Raises click.ClickException when that cannot be done."""
+    try:
+        for folder in (layout.data_dir, layout.pki, layout.kubeconfigs, layout.run, layout.audit_log.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (layout.logs, layout.images, layout.cni_conf, layout.kubelet):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        # Pods run as any user, and bind mounts below this folder must be reachable for them; secrets are 0700 below.
+        layout.data_dir.chmod(0o711)
+    except OSError as error:
+        raise click.ClickException(f"cannot make {error.filename}: {error.strerror}; choose another --data-dir") from error
+
+
+@contextlib.contextmanager
+def exclusive(layout: Layout) -> Iterator[None]:
+    """Hold the lock of `up` and `down`, so that two of them never act on one cluster at once."""
+    with (layout.run / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"another `pybernetes up` or `down` is at work on {layout.data_dir}; wait for it, or stop it"
+            raise click.ClickException(message) from error
+        yield
+
+
+def bring_up(layout: Layout, settings: Settings) -> dict[str, Process]:
+    """Start or adopt every process and wait until the node is Ready. Returns the processes by name."""
+    began = time.monotonic()
+    found = {name: processes.find(name, layout.data_dir, layout.run) for name in plan.PROCESSES}
+    ours = any(process is not None for name, process in found.items() if name != plan.CONTAINERD)
+    preflight.check(settings, own_containerd=not settings.containerd, busy_ports_are_ours=ours)
+    preflight.prepare_kernel()
+    # imported late: cryptography is heavy and `down` and `status` share this module
+    from bootstrap.kubeconfigs import write_kubeconfigs
+    from bootstrap.pki import Identity, ensure_pki
+
+    identity = Identity(
+        node_name=settings.node_name,
+        node_ip=settings.node_ip,
+        service_ip=settings.service_ip,
+        cluster_domain=settings.cluster_domain,
+        api_port=settings.secure_port,
+    )
+    ensure_pki(layout.pki, identity)
+    write_kubeconfigs(layout.pki, layout.kubeconfigs, layout.admin_kubeconfig, identity)
+    save(settings, layout.settings)
+    running = start_all(layout, settings, found)
+    wait_for_api(layout, settings, running, began)
+    wait_for_node(layout, settings, running, began)
+    tell(f"kubeconfig: {layout.admin_kubeconfig}")
+    return running
+
+
+def start_all(layout: Layout, settings: Settings, found: Mapping[str, Process | None]) -> dict[str, Process]:
+    """Start what does not run. All at once: each part waits for the ones it needs, and two cores share the imports."""
+    running: dict[str, Process] = {}
+    endpoint = containerd.endpoint(layout, settings)
+    specs = plan.daemons(layout, settings, endpoint)
+    if not settings.containerd:
+        specs.insert(0, containerd.specification(layout, settings))
+    for spec in specs[: 1 + (not settings.containerd)]:
+        running[spec.name] = adopt_or_start(layout, spec, found.get(spec.name))
+    load_pause_image(layout, settings, running)
+    for spec in specs[1 + (not settings.containerd) :]:
+        running[spec.name] = adopt_or_start(layout, spec, found.get(spec.name))
+    return running
+
+
+def adopt_or_start(layout: Layout, spec: ProcessSpec, found: Process | None) -> Process:
+    """Keep a process that runs with the same arguments, replace one that runs with others, start one that is missing."""
+    if found is not None and found.argv == tuple(spec.argv):
+        tell(f"{spec.name} runs already (pid {found.pid})")
+        return found
+    if found is not None:
+        tell(f"{spec.name} runs with other flags (pid {found.pid}): replacing it")
+        processes.stop(found, STOP_SECONDS)
+    rotate(spec.log)
+    started = processes.start(spec, layout.data_dir, layout.run)
+    tell(f"started {spec.name} (pid {started.pid})")
+    return started
+
+
+def rotate(log: Path, limit: int = 20 << 20) -> None:
+    """Keep a daemon's log from growing for ever: one older generation is kept."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > limit:
+            log.rename(log.with_suffix(".log.1"))
+
+
+def load_pause_image(layout: Layout, settings: Settings, running: Mapping[str, Process]) -> None:
+    """Give the runtime its sandbox image, made here from catatonit, unless it has it."""
+    from bootstrap.images import PAUSE_REFERENCE, pause_image, write_archive
+
+    socket = containerd.socket_of(layout, settings)
+    if not containerd.wait(socket, API_SECONDS):
+        died = running.get(plan.CONTAINERD)
+        detail = last_words(layout, plan.CONTAINERD) if died is not None else ""
+        raise click.ClickException(f"the container runtime at {socket} does not answer{detail}")
+    if PAUSE_REFERENCE not in containerd.image_references(socket):
+        archive = layout.images / "pause.tar"
+        write_archive([pause_image()], archive)
+        containerd.import_archive(socket, archive)
+
+
+def wait_for_api(layout: Layout, settings: Settings, running: Mapping[str, Process], began: float) -> None:
+    def ready() -> bool:
+        status, _ = probe.api_get(layout, settings.node_ip, settings.secure_port, "/readyz")
+        return status == 200
+
+    wait_until(ready, API_SECONDS, "the API server does not become ready", layout, {plan.APISERVER: running[plan.APISERVER]})
+    tell(f"API server ready after {time.monotonic() - began:.1f} s at https://{settings.node_ip}:{settings.secure_port}")
+
+
+def wait_for_node(layout: Layout, settings: Settings, running: Mapping[str, Process], began: float) -> None:
+    def ready() -> bool:
+        path = f"/api/v1/nodes/{settings.node_name}"
+        status, node = probe.api_get(layout, settings.node_ip, settings.secure_port, path)
+        return status == 200 and probe.node_ready(node)
+
+    wait_until(ready, NODE_SECONDS, f"node {settings.node_name} does not become Ready", layout, running)
+    tell(f"node {settings.node_name} Ready after {time.monotonic() - began:.1f} s")
+
+
+def wait_until(
+    ready: Callable[[], bool], seconds: float, complaint: str, layout: Layout, watched: Mapping[str, Process], pause: float = 0.05
+) -> None:
+    """Poll until ``ready``; stops early, with the log's last lines, when a process that it needs has died."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(OSError):
+            if ready():
+                return
+        for name, process in watched.items():
+            processes.reap(process.pid)
+            if not process.alive():
+                raise click.ClickException(f"{complaint}: {name} has stopped{last_words(layout, name)}")
+        if time.monotonic() > deadline:
+            detail = last_words(layout, list(watched)[-1])
+            raise click.ClickException(f"{complaint} within {seconds:.0f} s{detail}")
+        time.sleep(pause)
+
+
+def last_words(layout: Layout, name: str, lines: int = 12) -> str:
+    """The end of a process's log, indented, to stand in an error message."""
+    log = layout.logs / f"{name}.log"
+    try:
+        text = log.read_text(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return ""
+    return f"\nthe end of {log}:\n" + "\n".join(f"  {line}" for line in text) if text else f"; {log} is empty"
+
+
+def watch_over(layout: Layout, settings: Settings, running: dict[str, Process]) -> None:
+    """The foreground form: start again what dies, until a signal comes; then stop the daemons and leave the containers."""
+    stopping: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: stopping.append(received))
+    tell("press Ctrl-C to stop the daemons; containers go on until `pybernetes down`")
+    while not stopping:
+        for name, process in running.items():
+            processes.reap(process.pid)
+            if not process.alive() and not stopping:
+                tell(f"{name} (pid {process.pid}) has died: starting it again")
+                running.update(start_all(layout, settings, {**running, name: None}))
+                break
+        time.sleep(0.5)
+    for name in reversed(plan.PROCESSES):
+        if name in running:
+            processes.stop(running[name], STOP_SECONDS)
+            tell(f"stopped {name}")
+    sys.exit(0)
+
+
+def tell(text: str) -> None:
+    """One line of progress."""
+    click.echo(f"  {text}")

@@ -1,0 +1,50 @@
+"""Flags of `up`: given now, else remembered, else upstream's defaults."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.cluster import settings
+from cli.cluster.settings import Settings
+
+GIVEN = {"node_name": "n1", "node_ip": "192.0.2.7"}
+
+
+def test_defaults_are_upstream_s(tmp_path: Path) -> None:
+    resolved = settings.resolve(GIVEN, tmp_path / "cluster.json")
+
+    assert (resolved.secure_port, resolved.kubelet_port) == (6443, 10250)
+    assert (resolved.service_cluster_ip_range, resolved.cluster_cidr) == ("10.96.0.0/12", "10.244.0.0/16")
+    assert (resolved.service_ip, resolved.pod_cidr) == ("10.96.0.1", "10.244.0.0/24")
+
+
+def test_what_was_saved_is_the_default_of_the_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    settings.save(settings.resolve({**GIVEN, "secure_port": 7443}, file), file)
+
+    again = settings.resolve({"kubelet_port": 11250, "secure_port": None}, file)
+
+    assert (again.node_name, again.secure_port, again.kubelet_port) == ("n1", 7443, 11250)
+
+
+def test_a_setting_of_a_newer_version_is_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text('{"node_name": "n1", "node_ip": "192.0.2.7", "from_the_future": 1}')
+
+    assert settings.load(file) == Settings(node_name="n1", node_ip="192.0.2.7")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1"], ids=["empty", "torn", "not an object"])
+def test_an_unreadable_file_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(content)
+
+    with pytest.raises(click.ClickException, match=r"cluster\.json.*mend or remove"):
+        settings.load(file)
+
+
+@pytest.mark.parametrize("flag", ["service_cluster_ip_range", "cluster_cidr"])
+def test_a_bad_range_names_its_flag(tmp_path: Path, flag: str) -> None:
+    with pytest.raises(click.ClickException, match=f"--{flag.replace('_', '-')}"):
+        settings.resolve({**GIVEN, flag: "10.96.0.0/99"}, tmp_path / "cluster.json")
