@@ -1,0 +1,1 @@
+"""Help that several controllers share; nothing here knows one controller."""
