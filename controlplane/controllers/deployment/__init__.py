@@ -1,0 +1,1 @@
+"""The deployment controller: new ReplicaSets for new templates, and replicas moved from the old to the new."""
