@@ -5,7 +5,9 @@ several megabytes, so only the functions that make or read certificates import i
 """
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -152,7 +154,8 @@ def sign_csr(
     if not parsed.is_signature_valid:
         raise ValueError("the certificate request is not signed by its own key")
     dns, addresses = _read_names(parsed.extensions)
-    common, organizations = _read_subject(parsed.subject)
+    with _long_names():
+        common, organizations = _read_subject(parsed.subject)
     request = Request(common, organizations, dns, addresses, usages, lifetime)
     return _sign(ca, parsed.public_key(), request, now)
 
@@ -162,7 +165,16 @@ def parse(data: bytes) -> Certificate:
     from cryptography import x509
 
     pem = data.lstrip().startswith(b"-----")
-    return _read(x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data))
+    with _long_names():
+        return _read(x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data))
+
+
+@contextmanager
+def _long_names() -> Iterator[None]:
+    """``cryptography`` warns of a common name past 64 characters, in files that others made, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def _read(certificate: "x509.Certificate") -> Certificate:
@@ -233,7 +245,8 @@ def _name(common_name: str, organizations: Sequence[str]) -> "x509.Name":
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     # names such as system:node:<long host name> exceed the 64 characters the standard allows; upstream signs them too
     long = len(common_name.encode()) > 64
-    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=not long)])
+    with _long_names():
+        return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=not long)])
 
 
 def _alternative_names(request: Request) -> "list[x509.GeneralName]":
