@@ -73,7 +73,7 @@ def test_a_second_signal_ends_it_at_once(start):
 
 
 def test_what_an_operator_can_mend_is_one_sentence(start):
-    out, err = (process := start("--fail=file")).communicate(timeout=20)
+    _, err = (process := start("--fail=file")).communicate(timeout=20)
     assert process.returncode == 1
     assert err.startswith("Error: demo: [Errno 2] no such thing: '/x/y'")
     assert "Traceback" not in err

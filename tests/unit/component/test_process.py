@@ -12,7 +12,7 @@ async def test_output_and_input_pass_through():
 
 
 async def test_failure_says_what_the_program_said():
-    with pytest.raises(ProcessError, match="exit status 2: .*No such file"):
+    with pytest.raises(ProcessError, match=r"exit status 2: .*No such file"):
         await RealRunner().run(["ls", "/nonexistent-path"], env={"LC_ALL": "C"})
 
 
@@ -37,11 +37,16 @@ async def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_pat
         await RealRunner().run(["sh", "-c", f"sleep 60 & echo $! > {mark}; wait"], timeout=0.3)
     child = int(mark.read_text())
     for _ in range(100):
-        if not (stat := Path(f"/proc/{child}/stat")).exists() or " Z " in stat.read_text():
+        if gone(child):
             break
         await asyncio.sleep(0.01)
     else:
         pytest.fail("the child outlived its parent's time")
+
+
+def gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or " Z " in stat.read_text()
 
 
 async def test_the_fake_records_and_answers():

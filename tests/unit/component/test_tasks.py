@@ -59,10 +59,13 @@ async def test_a_failing_child_brings_its_siblings_down():
         finally:
             cancelled.set()
 
-    with pytest.raises(ExceptionGroup) as caught:
+    async def both() -> None:
         async with Supervisor(FakeClock()) as tasks:
             tasks.start("wait", wait())
             tasks.start("fail", fail())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
     assert "broken" in str(caught.value.exceptions[0])
     assert cancelled.is_set()
 
