@@ -6,6 +6,7 @@ again but becomes a series, whose count is patched.
 """
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,9 @@ class _Written:
     namespace: str
     count: int
     last: float
-    patched: float
+    observed: str = ""
+    patched: float = float("-inf")
+    put_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class _Pending:
     key: tuple[Any, ...]
     event: dict[str, Any]
     at: float
+    again: bool = False
+    """Not a new occurrence, but the time to write what has been counted."""
 
 
 class Recorder:
@@ -133,7 +138,7 @@ class Recorder:
                 await self._send(pending)
                 return
             except StatusError as error:
-                if error.code < 500 and error.code != 429:
+                if not _passing(error):
                     # a namespace on its way out refuses new objects: nobody will miss the event
                     self._drop(error.message, pending.event)
                     return
@@ -150,30 +155,51 @@ class Recorder:
         if written is not None and pending.at - written.last < _SERIES_SECONDS:
             await self._repeat(pending, written)
             return
+        if pending.again:
+            return
         metadata = pending.event["metadata"]
         try:
             await self._client.create(EVENTS, pending.event)
         except StatusError as error:
             if not is_already_exists(error):
                 raise
-        self._remember(pending.key, _Written(metadata["name"], metadata["namespace"], 1, pending.at, float("-inf")))
+        self._remember(pending.key, _Written(metadata["name"], metadata["namespace"], 1, pending.at))
 
     async def _repeat(self, pending: _Pending, written: _Written) -> None:
-        count = written.count + 1
-        if pending.at - written.patched >= _PATCH_SECONDS:
-            series = {"count": count, "lastObservedTime": pending.event["eventTime"]}
-            try:
-                await self._client.patch(EVENTS, written.name, {"series": series}, PatchKind.MERGE, written.namespace)
-            except StatusError as error:
-                if not is_not_found(error):
-                    raise
+        """Count one more, or write what was counted; a patch that would come too soon is put off, not dropped."""
+        if not pending.again:
+            written.count, written.last = written.count + 1, pending.at
+            written.observed = pending.event["eventTime"]
+            self._series.move_to_end(pending.key)
+        wait = written.patched + _PATCH_SECONDS - self._clock.monotonic()
+        if wait <= 0:
+            await self._patch(pending, written)
+        elif not written.put_off:
+            written.put_off = True
+            self._clock.call_later(wait, lambda: self._put_again(pending))
+
+    def _put_again(self, pending: _Pending) -> None:
+        with contextlib.suppress(asyncio.QueueFull):
+            self._queue.put_nowait(_Pending(pending.key, pending.event, pending.at, again=True))
+
+    async def _patch(self, pending: _Pending, written: _Written) -> None:
+        series = {"count": written.count, "lastObservedTime": written.observed}
+        try:
+            await self._client.patch(EVENTS, written.name, {"series": series}, PatchKind.MERGE, written.namespace)
+        except (StatusError, ConnectionError) as error:
+            if is_not_found(error):
                 # it has expired on the server: begin anew
                 del self._series[pending.key]
-                await self._send(pending)
-                return
-            written.patched = pending.at
-        written.count, written.last = count, pending.at
-        self._series.move_to_end(pending.key)
+                if not pending.again:
+                    await self._send(pending)
+            elif _passing(error):
+                # the occurrence is counted already, so only the writing is tried again
+                written.put_off = True
+                self._clock.call_later(_RETRY_SECONDS, lambda: self._put_again(pending))
+            else:
+                self._drop(str(error), pending.event)
+            return
+        written.patched, written.put_off = self._clock.monotonic(), False
 
     def _remember(self, key: tuple[Any, ...], written: _Written) -> None:
         self._series[key] = written
@@ -207,6 +233,11 @@ def reference(obj: dict[str, Any]) -> dict[str, Any]:
         "resourceVersion": metadata.get("resourceVersion"),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _passing(error: Exception) -> bool:
+    """Whether the failure may be over by the next try."""
+    return not isinstance(error, StatusError) or error.code >= 500 or error.code == 429
 
 
 def _identity(subject: dict[str, Any]) -> tuple[Any, ...]:
