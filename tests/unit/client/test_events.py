@@ -124,6 +124,16 @@ async def test_a_series_that_expired_begins_anew(recorder, transport, clock):
     assert len(transport.asked(CREATE)) == 2
 
 
+async def test_a_series_that_could_not_be_written_is_written_later_with_the_right_count(recorder, transport, clock):
+    recorder.event(POD, WARNING, "BackOff", "again")
+    await clock.advance(10)
+    name = bodies(transport)[0]["metadata"]["name"]
+    transport.on(f"PATCH /apis/events.k8s.io/v1/namespaces/ns/events/{name}", failure(errors.internal("no")), Reply(body={}))
+    recorder.event(POD, WARNING, "BackOff", "again")
+    await clock.advance(20)
+    assert patches(transport) == [2, 2]
+
+
 async def test_a_full_queue_drops_and_counts_without_waiting(recorder, clock, registry):
     for number in range(13):
         recorder.event(POD, NORMAL, "Pulled", str(number))

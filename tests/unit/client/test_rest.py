@@ -168,12 +168,16 @@ async def test_watch_yields_events_across_chunk_borders(client, transport):
 async def test_an_error_event_follows_what_came_before_it(client, transport):
     watch, seen = FakeWatch(), []
     transport.on("WATCH /api/v1/pods", watch)
+
+    async def read():
+        async for event in client.watch(PODS):
+            seen.append(event)  # noqa: PERF401 - what came before the error counts
+
     good = orjson.dumps({"type": "ADDED", "object": POD}) + b"\n"
     bad = orjson.dumps({"type": "ERROR", "object": errors.expired("too old resource version").status}) + b"\n"
     watch.send_bytes(good + bad)
     with pytest.raises(errors.StatusError, match="too old"):
-        async for event in client.watch(PODS):
-            seen.append(event)
+        await read()
     assert seen == [("ADDED", POD)]
     assert watch.closed
 
