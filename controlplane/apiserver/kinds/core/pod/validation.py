@@ -1,0 +1,177 @@
+"""Validation of Pods: what a new one must be, and the little that may change later."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apimachinery import fieldpath
+from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.core.pod_template import validate_pod_spec
+
+Object = dict[str, Any]
+
+_UPDATABLE = (
+    "`spec.containers[*].image`",
+    "`spec.initContainers[*].image`",
+    "`spec.activeDeadlineSeconds`",
+    "`spec.tolerations` (only additions to existing tolerations)",
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+)
+
+
+def validate_pod(pod: Object) -> list[FieldError]:
+    spec = pod.get("spec") or {}
+    found = validate_pod_spec(spec, "spec", is_pod=True)
+    return found
+
+
+def validate_new_pod(pod: Object) -> list[FieldError]:
+    """Rules for creation alone."""
+    spec = pod.get("spec") or {}
+    found = validate_pod(pod)
+    if spec.get("ephemeralContainers"):
+        text = "cannot be set on create"
+        found.append(fieldpath.forbidden("spec.ephemeralContainers", text))
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        found.append(fieldpath.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return found
+
+
+def validate_pod_update(pod: Object, old: Object) -> list[FieldError]:
+    """Images, a shorter deadline, more tolerations, fewer scheduling gates: nothing else of the spec may change."""
+    spec, previous = pod.get("spec") or {}, old.get("spec") or {}
+    if spec == previous:
+        return []
+    found: list[FieldError] = []
+    for part in ("containers", "initContainers"):
+        if len(spec.get(part) or ()) != len(previous.get(part) or ()):
+            return [fieldpath.forbidden(f"spec.{part}", f"pod updates may not add or remove {_WORDS[part]}")]
+        for position, container in enumerate(spec.get(part) or ()):
+            if not container.get("image"):
+                found.append(fieldpath.required(f"spec.{part}[{position}].image"))
+    found += _deadline(spec, previous)
+    found += _tolerations(spec, previous)
+    found += _gates(spec, previous)
+    if found:
+        return found
+    allowed = _with_allowed_changes(spec, previous)
+    if allowed != previous:
+        changes = "".join(f"\n  {line}" for line in _differences(previous, allowed, ""))
+        text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}{changes}"
+        found.append(fieldpath.forbidden("spec", text))
+    return found + validate_pod_spec(spec, "spec", is_pod=True)
+
+
+_WORDS = {"containers": "containers", "initContainers": "init containers"}
+
+
+def _deadline(spec: Object, previous: Object) -> list[FieldError]:
+    new, old = spec.get("activeDeadlineSeconds"), previous.get("activeDeadlineSeconds")
+    if old is None or new == old:
+        return []
+    if new is None:
+        text = "must not update from a positive integer to nil value"
+    elif new > old:
+        text = "must be less than or equal to previous value"
+    else:
+        return []
+    return [fieldpath.invalid("spec.activeDeadlineSeconds", new, text)]
+
+
+def _tolerations(spec: Object, previous: Object) -> list[FieldError]:
+    """Every old toleration must still be there; only its seconds may differ."""
+
+    def without_seconds(toleration: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    held = [without_seconds(one) for one in spec.get("tolerations") or ()]
+    for one in previous.get("tolerations") or ():
+        if without_seconds(one) not in held:
+            text = "existing toleration can not be modified except its tolerationSeconds"
+            return [fieldpath.forbidden("spec.tolerations", text)]
+    return []
+
+
+def _gates(spec: Object, previous: Object) -> list[FieldError]:
+    held = {gate.get("name") for gate in previous.get("schedulingGates") or ()}
+    return [
+        fieldpath.forbidden(
+            f"spec.schedulingGates[{position}]",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
+        )
+        for position, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate.get("name") not in held
+    ]
+
+
+def _with_allowed_changes(spec: Object, previous: Object) -> Object:
+    """The new spec with every permitted change undone: it must then equal the old one."""
+    result = dict(spec)
+    for part in ("containers", "initContainers"):
+        if part in spec:
+            pairs = zip(spec[part], previous.get(part) or (), strict=False)
+            result[part] = [{**new, "image": old.get("image")} for new, old in pairs]
+    fields = ["activeDeadlineSeconds", "tolerations", "schedulingGates"]
+    if (previous.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        fields.append("terminationGracePeriodSeconds")
+    if previous.get("schedulingGates"):
+        fields += _tightened(spec, previous)
+    for field in fields:
+        if field in previous:
+            result[field] = previous[field]
+        else:
+            result.pop(field, None)
+    return result
+
+
+def _tightened(spec: Object, previous: Object) -> list[str]:
+    """While a pod is gated its node selector may grow, and it may gain a node affinity where it had none."""
+    fields = []
+    wanted, held = spec.get("nodeSelector") or {}, previous.get("nodeSelector") or {}
+    if held.items() <= wanted.items():
+        fields.append("nodeSelector")
+    new, old = spec.get("affinity") or {}, previous.get("affinity") or {}
+    rest = {key: value for key, value in new.items() if key != "nodeAffinity"}
+    if not old.get("nodeAffinity") and rest == {key: value for key, value in old.items() if key != "nodeAffinity"}:
+        fields.append("affinity")
+    return fields
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
+    """Lines that show what differs, deepest differing fields only."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            if old.get(key) != new.get(key):
+                yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for position, (left, right) in enumerate(zip(old, new, strict=True)):
+            if left != right:
+                yield from _differences(left, right, f"{path}[{position}]")
+    else:
+        yield f"- {path}: {json.dumps(old)}"
+        yield f"+ {path}: {json.dumps(new)}"
+
+
+def validate_pod_status_update(pod: Object, old: Object) -> list[FieldError]:
+    status, previous = pod.get("status") or {}, old.get("status") or {}
+    found: list[FieldError] = []
+    if previous.get("qosClass") and status.get("qosClass") not in (None, "", previous["qosClass"]):
+        found.append(fieldpath.invalid("status.qosClass", status["qosClass"], "field is immutable"))
+    policy = (old.get("spec") or {}).get("restartPolicy")
+    if policy != "Always":
+        found += _restarted(status, previous, policy == "OnFailure")
+    return found
+
+
+def _restarted(status: Object, previous: Object, on_failure: bool) -> list[FieldError]:
+    """A container that ended for good stays ended."""
+    ended = {}
+    for one in previous.get("containerStatuses") or ():
+        terminated = (one.get("state") or {}).get("terminated")
+        if terminated is not None and not (on_failure and terminated.get("exitCode")):
+            ended[one.get("name")] = one
+    return [
+        fieldpath.forbidden(f"status.containerStatuses[{position}].state", "may not be transitioned to non-terminated state")
+        for position, one in enumerate(status.get("containerStatuses") or ())
+        if one.get("name") in ended and (one.get("state") or {}).get("terminated") is None
+    ]

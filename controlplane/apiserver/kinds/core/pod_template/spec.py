@@ -1,0 +1,141 @@
+"""Validation of whole pod specs and pod templates (upstream's ``ValidatePodSpec`` and ``ValidatePodTemplateSpec``)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery import fieldpath, names
+from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.core.pod_template.containers import PodScope, validate_containers
+from controlplane.apiserver.kinds.core.pod_template.scheduling import validate_scheduling
+from controlplane.apiserver.kinds.core.pod_template.security import validate_pod_security
+from controlplane.apiserver.kinds.core.pod_template.volumes import validate_volumes
+from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.amounts import container_resource_name, requirements, resource_value
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_MAX_INT32 = 2**31 - 1
+_MAX_SEARCH_CHARACTERS = 2048
+
+
+def scope_of(spec: Mapping[str, Any], *, is_pod: bool) -> PodScope:
+    volumes = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
+    grace = spec.get("terminationGracePeriodSeconds")
+    return PodScope(volumes, 30 if grace is None else grace, bool(spec.get("hostNetwork")), is_pod)
+
+
+def validate_template(template: Mapping[str, Any], path: str) -> list[FieldError]:
+    """A ``PodTemplateSpec`` at ``path``."""
+    metadata = template.get("metadata") or {}
+    found: list[FieldError] = []
+    if metadata.get("labels"):
+        found += checks.labels(metadata["labels"], f"{path}.labels")
+    if metadata.get("annotations"):
+        found += checks.annotations(metadata["annotations"], f"{path}.annotations")
+    spec = template.get("spec") or {}
+    found += validate_pod_spec(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        found.append(fieldpath.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+    return found
+
+
+def validate_pod_spec(spec: Mapping[str, Any], path: str, *, is_pod: bool = False) -> list[FieldError]:
+    """A ``PodSpec`` at ``path``; ``is_pod`` for a Pod itself."""
+    found: list[FieldError] = []
+    if spec.get("volumes"):
+        found += validate_volumes(spec["volumes"], f"{path}.volumes")
+    found += validate_containers(spec, scope_of(spec, is_pod=is_pod), path)
+    if spec.get("restartPolicy") not in _RESTART_POLICIES:
+        found += checks.one_of(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy")
+    if spec.get("dnsPolicy") not in _DNS_POLICIES:
+        found += checks.one_of(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy")
+    found += validate_pod_security(spec, path)
+    found += validate_scheduling(spec, path)
+    found += _names(spec, path) + _numbers(spec, path)
+    found += _dns(spec, path)
+    if spec.get("hostAliases"):
+        found += _host_aliases(spec["hostAliases"], f"{path}.hostAliases")
+    for position, gate in enumerate(spec.get("readinessGates") or ()):
+        kind = gate.get("conditionType") or ""
+        found += checks.each(f"{path}.readinessGates[{position}].conditionType", kind, names.is_qualified_name(kind))
+    for name, amount in (spec.get("overhead") or {}).items():
+        where = f"{path}.overhead[{name}]"
+        found += container_resource_name(name, where) + resource_value(name, amount, where)
+    if spec.get("resources"):
+        found += requirements(spec["resources"], f"{path}.resources")
+    return found
+
+
+def _names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName", "schedulerName"):
+        value = spec.get(field)
+        if value and value != "default-scheduler":
+            found += checks.each(f"{path}.{field}", value, names.is_dns1123_subdomain(value))
+    for field in ("hostname", "subdomain"):
+        value = spec.get(field)
+        if value:
+            found += checks.each(f"{path}.{field}", value, names.is_dns1123_label(value))
+    for position, secret in enumerate(spec.get("imagePullSecrets") or ()):
+        if not secret.get("name"):
+            found.append(fieldpath.required(f"{path}.imagePullSecrets[{position}].name"))
+    if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
+        choices = ("PreemptLowerPriority", "Never")
+        found.append(fieldpath.not_supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], choices))
+    system = spec.get("os")
+    if system is not None and system.get("name") not in ("linux", "windows"):
+        found += checks.one_of(system.get("name"), ("linux", "windows"), f"{path}.os.name")
+    return found
+
+
+def _numbers(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
+        text = names.range_error(1, _MAX_INT32)
+        found.append(fieldpath.invalid(f"{path}.activeDeadlineSeconds", deadline, text))
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is not None and grace < 0:
+        found.append(fieldpath.invalid(f"{path}.terminationGracePeriodSeconds", grace, checks.NOT_NEGATIVE))
+    return found
+
+
+def _dns(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    config, where = spec.get("dnsConfig"), f"{path}.dnsConfig"
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            return [fieldpath.required(where, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [fieldpath.required(f"{where}.nameservers", text)]
+    if config is None:
+        return []
+    found: list[FieldError] = []
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if len(servers) > 3:
+        found.append(fieldpath.invalid(f"{where}.nameservers", servers, "must not have more than 3 nameservers"))
+    for position, server in enumerate(servers):
+        found += checks.each(f"{where}.nameservers[{position}]", server, names.is_ip(server))
+    if len(searches) > 32:
+        found.append(fieldpath.invalid(f"{where}.searches", searches, "must not have more than 32 search paths"))
+    if len(" ".join(searches)) > _MAX_SEARCH_CHARACTERS:
+        text = "must not have more than 2048 characters (including spaces) in the search list"
+        found.append(fieldpath.invalid(f"{where}.searches", searches, text))
+    for position, search in enumerate(searches):
+        if search != ".":
+            bare = search.removesuffix(".").replace("_", "-")
+            found += checks.each(f"{where}.searches[{position}]", search, names.is_dns1123_subdomain(bare))
+    for position, option in enumerate(config.get("options") or ()):
+        if not option.get("name"):
+            found.append(fieldpath.required(f"{where}.options[{position}]", "must not be empty"))
+    return found
+
+
+def _host_aliases(aliases: list[dict[str, Any]], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    for position, alias in enumerate(aliases):
+        address = alias.get("ip") or ""
+        found += checks.each(f"{path}[{position}].ip", address, names.is_ip(address))
+        for at, name in enumerate(alias.get("hostnames") or ()):
+            found += checks.each(f"{path}[{position}].hostnames[{at}]", name, names.is_dns1123_subdomain(name))
+    return found

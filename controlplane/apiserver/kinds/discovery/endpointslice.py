@@ -1,0 +1,112 @@
+"""EndpointSlices: at most 1,000 addresses of one family that serve a Service."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from apimachinery import fieldpath, names
+from apimachinery.fieldpath import FieldError
+from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of
+from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
+
+_SHOWN = 3
+_TYPES = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+MAX_ENDPOINTS, MAX_PORTS, MAX_ADDRESSES = 1000, 20000, 100
+
+
+class EndpointSliceStrategy(Strategy):
+    info = ResourceInfo(GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices", "endpointslice", True)
+    columns = (
+        NAME,
+        Column("AddressType", description="The family of all addresses in this slice."),
+        Column("Ports", description="The ports that every endpoint in this slice serves."),
+        Column("Endpoints", description="The addresses in this slice."),
+        AGE,
+    )
+    allow_create_on_update = True
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        for port in obj.get("ports") or ():
+            if port.get("name") is None:
+                port["name"] = ""
+            if port.get("protocol") is None:
+                port["protocol"] = "TCP"
+
+    def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
+        kind = obj.get("addressType") or ""
+        found = checks.one_of(kind, _TYPES, "addressType")
+        endpoints: Sequence[Object] = obj.get("endpoints") or ()
+        if len(endpoints) > MAX_ENDPOINTS:
+            found.append(fieldpath.too_many("endpoints", len(endpoints), MAX_ENDPOINTS))
+            return found
+        for position, endpoint in enumerate(endpoints):
+            found += _check_endpoint(endpoint, kind, f"endpoints[{position}]")
+        return found + _check_ports(obj.get("ports") or ())
+
+    def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        return checks.immutable(obj.get("addressType"), old.get("addressType"), "addressType") + self.validate(ctx, obj)
+
+    def row(self, obj: Object, now: datetime) -> list[Any]:
+        ports = [_port(port) for port in obj.get("ports") or ()]
+        addresses = [str(one) for endpoint in obj.get("endpoints") or () for one in endpoint.get("addresses") or ()]
+        return [obj["metadata"]["name"], obj.get("addressType", ""), _short(ports), _short(addresses), age_of(obj, now)]
+
+
+def _port(port: Object) -> str:
+    if port.get("port") is not None:
+        return str(port["port"])
+    return str(port["name"]) if port.get("name") is not None else "*"
+
+
+def _short(texts: list[str]) -> str:
+    shown = ",".join(texts[:_SHOWN])
+    return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown or UNSET
+
+
+def _check_endpoint(endpoint: Object, kind: str, path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    addresses: Sequence[str] = endpoint.get("addresses") or ()
+    if not addresses:
+        found.append(fieldpath.required(f"{path}.addresses", "must contain at least 1 address"))
+    elif len(addresses) > MAX_ADDRESSES:
+        found.append(fieldpath.too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
+    for position, address in enumerate(addresses):
+        where = f"{path}.addresses[{position}]"
+        if kind == "FQDN":
+            found += checks.each(where, address, names.is_dns1123_subdomain(address))
+        elif kind in _TYPES:
+            problems = names.is_ip(address)
+            found += checks.each(where, address, problems)
+            if not problems and (":" in address) != (kind == "IPv6"):
+                found.append(fieldpath.invalid(where, address, f"must be an {kind} address"))
+    node = endpoint.get("nodeName")
+    if node is not None:
+        found += checks.each(f"{path}.nodeName", node, names.is_dns1123_subdomain(node))
+    hostname = endpoint.get("hostname")
+    if hostname is not None:
+        found += checks.each(f"{path}.hostname", hostname, names.is_dns1123_label(hostname))
+    return found
+
+
+def _check_ports(ports: Sequence[Object]) -> list[FieldError]:
+    if len(ports) > MAX_PORTS:
+        return [fieldpath.too_many("ports", len(ports), MAX_PORTS)]
+    found: list[FieldError] = []
+    taken: set[str] = set()
+    for position, port in enumerate(ports):
+        path, name = f"ports[{position}]", port.get("name") or ""
+        if name:
+            found += checks.each(f"{path}.name", name, names.is_dns1123_label(name))
+        if name in taken:
+            found.append(fieldpath.duplicate(f"{path}.name", name))
+        taken.add(name)
+        found += checks.one_of(port.get("protocol"), _PROTOCOLS, f"{path}.protocol")
+        if port.get("port") is not None:
+            found += checks.each(f"{path}.port", port["port"], names.is_port_number(port["port"]))
+        if port.get("appProtocol"):
+            found += checks.label_key(port["appProtocol"], f"{path}.appProtocol")
+    return found

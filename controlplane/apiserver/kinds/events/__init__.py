@@ -1,0 +1,1 @@
+"""The events.k8s.io group."""

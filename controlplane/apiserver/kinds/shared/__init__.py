@@ -1,0 +1,1 @@
+"""What several kinds need: columns, selectors, templates' labels. Imports no kind."""

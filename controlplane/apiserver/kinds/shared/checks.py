@@ -1,0 +1,91 @@
+"""Validation that many kinds share: labels, selectors, annotations, numbers, immutable fields.
+
+Each function returns field errors with upstream's texts (k8s.io/apimachinery and k8s.io/kubernetes ``pkg/apis``). Paths are
+plain strings, put together only where something is wrong: this runs for every write.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from apimachinery import fieldpath, names
+from apimachinery.fieldpath import FieldError
+
+IMMUTABLE = "field is immutable"
+NOT_NEGATIVE = "must be greater than or equal to 0"
+ANNOTATIONS_MAX = 256 * 1024
+
+
+def labels(held: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    for key, value in (held or {}).items():
+        found += label_key(key, path)
+        found += [fieldpath.invalid(path, value, problem) for problem in names.is_label_value(value)]
+    return found
+
+
+def label_key(key: str, path: str) -> list[FieldError]:
+    return [fieldpath.invalid(path, key, problem) for problem in names.is_qualified_name(key)]
+
+
+def annotations(held: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    size = 0
+    for key, value in (held or {}).items():
+        # The rule is on lower-cased keys: upstream lets capitals pass in the prefix of annotations only.
+        found += [fieldpath.invalid(path, key, problem) for problem in names.is_qualified_name(key.lower())]
+        size += len(key) + len(value)
+    if size > ANNOTATIONS_MAX:
+        found.append(fieldpath.too_long(path, ANNOTATIONS_MAX))
+    return found
+
+
+def label_selector(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
+    """A ``metav1.LabelSelector``."""
+    if not selector:
+        return []
+    found = labels(selector.get("matchLabels"), f"{path}.matchLabels") if selector.get("matchLabels") else []
+    for position, expression in enumerate(selector.get("matchExpressions") or ()):
+        found += _requirement(expression, f"{path}.matchExpressions[{position}]")
+    return found
+
+
+def _requirement(expression: Mapping[str, Any], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    operator, values = expression.get("operator", ""), expression.get("values") or ()
+    if operator in ("In", "NotIn"):
+        if not values:
+            found.append(fieldpath.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.append(fieldpath.forbidden(f"{path}.values", detail))
+    else:
+        found.append(fieldpath.invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    found += label_key(expression.get("key", ""), f"{path}.key")
+    for position, value in enumerate(values):
+        found += [fieldpath.invalid(f"{path}.values[{position}]", value, one) for one in names.is_label_value(value)]
+    return found
+
+
+def not_negative(value: int | None, path: str) -> list[FieldError]:
+    """Numbers that may be zero but not less; None passes."""
+    if value is None or value >= 0:
+        return []
+    return [fieldpath.invalid(path, value, NOT_NEGATIVE)]
+
+
+def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
+    return [] if new == old else [fieldpath.invalid(path, new, IMMUTABLE)]
+
+
+def one_of(value: Any, choices: Iterable[str], path: str) -> list[FieldError]:
+    """A required enumeration."""
+    listed = tuple(choices)
+    if value in listed:
+        return []
+    return [fieldpath.not_supported(path, value, listed)] if value else [fieldpath.required(path)]
+
+
+def each(path: str, value: Any, problems: Iterable[str]) -> list[FieldError]:
+    """One ``Invalid value`` for every message of a naming rule."""
+    return [fieldpath.invalid(path, value, problem) for problem in problems]

@@ -1,0 +1,57 @@
+"""Validation that workloads share: selectors against templates, numbers or percentages, rolling updates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery import fieldpath, intstr, labels, names
+from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.shared import checks
+
+
+def selector_and_labels(spec: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
+    """``selector`` is there, not empty, well formed, and matches the labels of ``template``."""
+    selector = spec.get("selector")
+    where = f"{path}.selector"
+    if selector is None:
+        return [fieldpath.required(where)]
+    found = checks.label_selector(selector, where)
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        found.append(fieldpath.invalid(where, selector, "empty selector is invalid for deployment"))
+    if found:
+        return found
+    held = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    try:
+        matches = labels.from_label_selector(selector).matches(held)
+    except ValueError:
+        return [fieldpath.invalid(where, selector, "invalid label selector")]
+    if matches:
+        return []
+    return [fieldpath.invalid(f"{path}.template.metadata.labels", held, "`selector` does not match template `labels`")]
+
+
+def always_restarts(template: Mapping[str, Any], path: str = "spec.template") -> list[FieldError]:
+    """Templates of workloads that never end restart their containers always and have no deadline."""
+    spec = template.get("spec") or {}
+    found: list[FieldError] = []
+    if spec.get("restartPolicy") not in (None, "Always"):
+        found.append(fieldpath.not_supported(f"{path}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))
+    if spec.get("activeDeadlineSeconds") is not None:
+        text = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        found.append(fieldpath.forbidden(f"{path}.spec.activeDeadlineSeconds", text))
+    return found
+
+
+def number_or_percent(value: int | str | None, path: str) -> list[FieldError]:
+    """Not negative, or digits and a percent sign."""
+    if isinstance(value, str):
+        return checks.each(path, value, names.is_percent(value))
+    return checks.not_negative(value, path)
+
+
+def at_most_100_percent(value: int | str | None, path: str) -> list[FieldError]:
+    part = intstr.percent(value) if value is not None else None
+    return [fieldpath.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
+
+
+def is_zero(value: int | str | None) -> bool:
+    return value is None or value == 0 or (isinstance(value, str) and intstr.percent(value) == 0)
