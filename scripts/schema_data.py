@@ -60,10 +60,10 @@ def without_null(kind: Any) -> str:
 
 
 def type_of(schema: dict[str, Any]) -> Any:
-    """A scalar's name, ``#definition``, ``["list", element]`` or ``["map", value]``."""
+    """A scalar (``time@definition`` where it has one), ``#definition``, ``["list", element]`` or ``["map", value]``."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return SCALARS.get(name, f"#{name}")
+        return f"{SCALARS[name]}@{name}" if name in SCALARS else f"#{name}"
     kind, style = without_null(schema["type"]), schema.get("format")
     if kind == "array":
         return ["list", type_of(schema["items"])]

@@ -48,6 +48,14 @@ class Schemas:
         """A definition of ``meta/v1``: ``DeleteOptions``, ``ObjectMeta``, ``Status``..."""
         return self.named(META + kind)
 
+    def defines(self, name: str) -> bool:
+        """Whether there is a struct of that full name."""
+        return name in self._texts
+
+    def text(self, name: str) -> str:
+        """The source of a definition, as ``scripts/schema_data.py`` describes it: for readers that want it whole, once."""
+        return self._texts[name]
+
     def _build(self, text: str) -> Definition:
         atomic, required, fields, kinds = orjson.loads(text)
         built = {name: self._field(name, name in required, spec) for name, spec in fields.items()}
@@ -73,7 +81,7 @@ class Schemas:
         if isinstance(spec, str):
             if spec.startswith("#"):
                 return self.named(spec[1:])
-            return self._scalars.setdefault(spec, ScalarSchema(spec))
+            return self._scalars.setdefault(spec, ScalarSchema(*spec.split("@")))
         shape, inner = spec
         element = self._type(inner, {})
         if shape == "list":

@@ -12,9 +12,13 @@ from apimachinery.gvk import GroupVersionKind
 
 @dataclass(frozen=True, slots=True)
 class ScalarSchema:
-    """``kind`` is one of ``SCALAR_KINDS``; ``any`` and ``object`` hold JSON that nothing looks into."""
+    """``kind`` is one of ``SCALAR_KINDS``; ``any`` and ``object`` hold JSON that nothing looks into.
+
+    ``definition`` is the full name of the definition it stands for, where there is one (``...meta.v1.Time``).
+    """
 
     kind: str
+    definition: str = ""
 
 
 SCALAR_KINDS = frozenset(
