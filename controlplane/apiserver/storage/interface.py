@@ -1,7 +1,14 @@
 """The two contracts of storage. ``Backend`` speaks bytes and revisions; ``ObjectStore`` speaks encoded objects.
 
 ``registry`` calls an ObjectStore (in production the cacher, which wraps the plain store of ``objects.py``, which wraps a
-Backend). Contract suites: ``tests/contract/test_backend.py`` and ``tests/contract/test_object_store.py``.
+Backend). Contract suites: ``tests/contract/test_backend.py`` and ``tests/contract/test_object_store.py``. Wiring::
+
+    backend = await SQLiteBackend.open(path)  # backends/sqlite.py; or MemoryBackend(), backends/memory.py
+    feed = Feed(backend)  # cacher/feed.py: the one watch that all caches share; tasks.create_task(feed.run())
+    pods = Cacher(feed, Collection("/registry/pods/", "v1", "Pod", extract, indexes=("spec.nodeName",)))
+    await pods.start()  # loads; from then on ``pods`` is an ObjectStore for keys under its prefix
+    ...
+    await backend.close()
 
 A *revision* is a positive integer that grows by one with every committed transaction; it is what clients see as
 ``resourceVersion``. Keys are ``/registry/<resource>[.<group>]/[<namespace>/]<name>``.
@@ -66,13 +73,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class BackendEvent:
-    """A change to one key. ``value`` is None for a deletion; ``previous`` is None for a creation."""
+    """A change to one key. ``value`` is None for a deletion; ``previous_revision`` is 0 for a creation."""
 
     key: str
     value: bytes | None
-    previous: bytes | None
     revision: int
-    previous_revision: int = 0
+    create_revision: int = 0
+    previous_revision: int = 0  # ``get(key, previous_revision)`` is what the key held before
 
 
 class CompactedError(Exception):
@@ -92,7 +99,13 @@ class StorageUnavailableError(Exception):
 
 
 class Backend(Protocol):
-    """Ordered keys, multi-version values, atomic transactions, one ordered stream of changes."""
+    """Ordered keys, multi-version values, atomic transactions, one ordered stream of changes.
+
+    A key may appear in one operation of a transaction only (ValueError). Deleting a missing key changes nothing.
+    """
+
+    exclusive: bool
+    """No other process can write, so what this process has been told of is all there is."""
 
     async def current_revision(self) -> int: ...
 
@@ -114,7 +127,7 @@ class Backend(Protocol):
     def watch(self, prefix: str, after: int) -> AsyncIterator[Sequence[BackendEvent]]:
         """Every change after revision ``after`` in order, none twice, in batches that never split a revision.
 
-        Raises CompactedError from the iterator when ``after`` is no longer held.
+        Raises CompactedError from the iterator when ``after`` is older than the last compaction. Ends when closed.
         """
         ...
 
@@ -163,6 +176,22 @@ Matches = Callable[[Traits], bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """One resource as storage sees it. ``prefix`` is ``/registry/<resource>[.<group>]/``.
+
+    ``api_version`` and ``kind`` are those of stored objects (bookmarks carry them). ``indexes`` names fields of Traits
+    that clients ask for by equality; ``metadata.name`` and ``metadata.namespace`` need none, keys hold them.
+    """
+
+    prefix: str
+    api_version: str
+    kind: str
+    extract: ExtractTraits
+    namespaced: bool = True
+    indexes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ListOptions:
     """How to read a collection, already parsed. ``resource_version`` of "" asks for the most recent data, "0" for any."""
 
@@ -187,13 +216,22 @@ class WatchOptions:
     resource_version: str = ""  # "" and "0": start with synthetic ADDED events
     matches: Matches | None = None
     bookmarks: bool = False
-    send_initial_events: bool = False
+    send_initial_events: bool | None = None  # None: the client did not say, so resource_version decides
+    field_equals: tuple[tuple[str, str], ...] = ()  # as in ListOptions: narrows who is asked about an event
+    timeout: float = 0  # when the caller will close the watch, in seconds; a bookmark comes shortly before. 0: unknown
 
 
 class Watch(Protocol):
-    """A stream of ready wire frames. ``close`` is idempotent and ends the iteration."""
+    """A stream of ready wire frames. ``close`` is idempotent and ends the iteration.
+
+    It also ends after an ERROR frame, and when its reader is too slow; clients then list and watch again.
+    """
 
     def __aiter__(self) -> AsyncIterator["WatchFrame"]: ...
+
+    async def batch(self) -> Sequence["WatchFrame"]:
+        """All frames that are ready, waiting for the first; empty at the end. Cheaper than one at a time."""
+        ...
 
     def close(self) -> None: ...
 

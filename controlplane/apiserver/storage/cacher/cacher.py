@@ -1,0 +1,285 @@
+"""The watch cache of one collection: an ObjectStore that answers reads from memory. See ``ObjectStore``.
+
+Called by ``registry.store``; wraps ``objects.PlainStore`` and hangs on the shared ``feed``. A write waits until its own
+event has come through the feed, so whoever got an answer finds it in the next read. What is held is bytes: each event
+is decoded once, for its labels and selectable fields, and its bytes get their resourceVersion once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from apimachinery import errors
+from controlplane.apiserver.storage import frames, versions
+from controlplane.apiserver.storage.cacher import reads
+from controlplane.apiserver.storage.cacher.dispatch import Dispatch
+from controlplane.apiserver.storage.cacher.event import Event
+from controlplane.apiserver.storage.cacher.feed import Feed
+from controlplane.apiserver.storage.cacher.history import History
+from controlplane.apiserver.storage.cacher.index import ObjectIndex
+from controlplane.apiserver.storage.cacher.snapshots import Snapshots
+from controlplane.apiserver.storage.cacher.watcher import Watcher
+from controlplane.apiserver.storage.encoding import NO_TRAITS, StoredEntry
+from controlplane.apiserver.storage.frames import Frame
+from controlplane.apiserver.storage.interface import (
+    BackendEvent,
+    Collection,
+    Condition,
+    ListOptions,
+    ListResult,
+    Matches,
+    Operation,
+    StorageUnavailableError,
+    Traits,
+    WatchOptions,
+)
+from controlplane.apiserver.storage.objects import Change, PlainStore, Plan
+
+LOAD_PAGE = 1_000  # objects decoded between two turns of the loop
+LABEL_SETS = 20_000  # distinct label sets remembered for sharing
+
+_log = logging.getLogger(__name__)
+
+
+class Cacher:
+    """Serves after :meth:`start`. Needs ``feed.run()`` going in some task."""
+
+    def __init__(self, feed: Feed, collection: Collection, store: PlainStore | None = None) -> None:
+        self.collection = collection
+        self._feed = feed
+        self._store = store or PlainStore(feed.backend, collection)
+        self._exclusive = feed.backend.exclusive
+        self._index = ObjectIndex(collection)
+        self._history = History(0)
+        self._dispatch = Dispatch(collection)
+        self._snapshots = Snapshots()
+        self._loaded = 0  # the revision of the last load
+        self._changed = 0  # the revision of the last change in this collection
+        self._waiting: list[BackendEvent] | None = None  # events that came while loading
+        self._ready = False
+        self._label_sets: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._time = asyncio.get_running_loop().time
+
+    # ------------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Load; from then on every change is followed."""
+        await self._feed.started()
+        self._feed.register(self.collection.prefix, self)
+        await self.reload()
+
+    async def reload(self) -> None:
+        """Start over from the backend. Watches end: their clients list again."""
+        self._ready, self._waiting = False, []
+        self._dispatch.end_all()
+        self._snapshots.clear()
+        index, prefix, start, revision = ObjectIndex(self.collection), self.collection.prefix, "", 0
+        while True:
+            page = await self._feed.backend.range(prefix, start=start, revision=revision, limit=LOAD_PAGE)
+            revision = page.revision
+            for item in page.items:
+                if (entry := self._entry(item.key, item.value, item.mod_revision)) is not None:
+                    index.put(entry)
+            if not page.more:
+                break
+            start = page.items[-1].key + "\0"
+            await asyncio.sleep(0)
+        self._index, self._history = index, History(revision)
+        self._loaded = self._changed = revision
+        missed, self._waiting, self._ready = self._waiting, None, True
+        for event in missed:
+            self.apply(event)
+
+    def stop(self) -> None:
+        """End all watches and serve no more."""
+        self._ready = False
+        self._dispatch.end_all()
+
+    def close(self) -> None:
+        """Leave the feed, for a collection that is no longer served."""
+        self._feed.unregister(self.collection.prefix)
+        self.stop()
+
+    @property
+    def revision(self) -> int:
+        """Everything up to here is in the cache."""
+        return max(self._feed.revision, self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def apply(self, event: BackendEvent) -> None:
+        """Called by the feed, in order."""
+        if self._waiting is not None:
+            self._waiting.append(event)
+            return
+        if event.revision <= self._loaded or not self._ready:
+            return
+        entry = None
+        if event.value is not None:
+            entry = self._entry(event.key, event.value, event.revision)
+        self._snapshots.before_change(self._changed, event.revision, self._time(), self._state)
+        previous = self._index.put(entry) if entry is not None else self._index.remove(event.key)
+        self._changed = event.revision
+        if entry is None and previous is None:
+            return
+        change = Event(event.key, event.revision, entry, previous, self._time())
+        self._history.append(change)
+        self._dispatch.send(change)
+
+    def _state(self) -> list[StoredEntry]:
+        return self._index.scan(self.collection.prefix)
+
+    def _entry(self, key: str, value: bytes, revision: int) -> StoredEntry | None:
+        try:
+            entry = StoredEntry(key, value, revision)
+            traits = self.collection.extract(orjson.loads(value))
+        except Exception:
+            # One object that something else wrote must not stop the whole server.
+            _log.exception("storage: %s at revision %d cannot be read and is left out", key, revision)
+            return None
+        entry.traits = self._share(traits)
+        return entry
+
+    def _share(self, traits: Traits) -> Traits:
+        """The same traits on a shared label dict: the pods of a Deployment have one between them."""
+        if not traits.labels:
+            return Traits(NO_TRAITS.labels, traits.fields)
+        if len(self._label_sets) >= LABEL_SETS:
+            self._label_sets.clear()
+        shared = self._label_sets.setdefault(tuple(traits.labels.items()), traits.labels)
+        return traits if shared is traits.labels else Traits(shared, traits.fields)
+
+    # ------------------------------------------------------------------ writes
+
+    async def create(
+        self, key: str, obj: dict[str, Any], *, ttl: int = 0, conditions: Sequence[Condition] = (), also: Sequence[Operation] = ()
+    ) -> StoredEntry:
+        return await self._seen(await self._store.create(key, obj, ttl=ttl, conditions=conditions, also=also))
+
+    async def update(self, key: str, change: Change, *, ttl: int = 0, plan: Plan | None = None) -> StoredEntry:
+        cached = await self._cached(key)
+        return await self._seen(await self._store.update(key, change, ttl=ttl, plan=plan, seen=cached))
+
+    async def delete(
+        self, key: str, check: Callable[[dict[str, Any]], None] | None = None, *, also: Sequence[Operation] = ()
+    ) -> StoredEntry:
+        cached = await self._cached(key)
+        entry = await self._store.delete(key, check, also=also, seen=cached)
+        await self._reached(entry.revision)
+        return entry
+
+    async def _cached(self, key: str) -> StoredEntry | None:
+        """What a write may begin with. Only an exclusive backend's cache can say that there is nothing."""
+        cached = self._index.entries.get(key)
+        if cached is None and self._exclusive and self._ready:
+            raise KeyError(key)
+        return cached
+
+    async def _seen(self, entry: StoredEntry) -> StoredEntry:
+        """Wait for the write to come back, and share the cache's entry for it."""
+        await self._reached(entry.revision)
+        cached = self._index.entries.get(entry.key)
+        return cached if cached is not None and cached.revision == entry.revision else entry
+
+    async def _reached(self, revision: int) -> None:
+        if self._feed.revision < revision:
+            try:
+                await self._feed.reached(revision)
+            except StorageUnavailableError as error:
+                raise errors.service_unavailable(str(error)) from error
+
+    # ------------------------------------------------------------------ reads
+
+    async def get(self, key: str, resource_version: str = "") -> StoredEntry:
+        if resource_version or not self._exclusive or not self._ready:
+            await self.fresh(resource_version, versions.parse_version(resource_version))
+        return self._index.entries[key]
+
+    async def list(self, prefix: str, options: ListOptions) -> ListResult:
+        reading = versions.understand(prefix, options)
+        if reading.mode in (versions.EXACT, versions.CONTINUE):
+            await self.fresh("0" if reading.mode == versions.CONTINUE else "N", reading.revision)
+            if reading.revision and self._changed > reading.revision:
+                return await self._list_past(prefix, reading, options)
+        else:
+            await self.fresh("" if reading.mode == versions.LATEST else "N", reading.revision)
+        return self._list_now(prefix, reading, options)
+
+    def _list_now(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
+        revision = reading.revision if reading.mode in (versions.EXACT, versions.CONTINUE) and reading.revision else self.revision
+        if not reading.limit and not reading.start:
+            narrowed = self._index.narrow(prefix, options.field_equals) if options.field_equals else None
+            entries = self._index.scan(prefix) if narrowed is None else narrowed
+            return ListResult(reads.select(entries, options.matches), revision)
+        limit = reading.limit
+        stop = limit or None if options.matches is None else None  # a selector may have to look at all of them
+        entries = self._index.scan(prefix, reading.start, stop)
+        first, last = self._index.bounds(prefix, reading.start)
+        result = reads.page(entries, last - first - len(entries), prefix, revision, limit, options.matches)
+        if result.continue_token:
+            self._snapshots.want()
+        return result
+
+    async def _list_past(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
+        """At a revision that has been overtaken: from what was kept of it, or from the backend."""
+        state = self._snapshots.get(reading.revision)
+        if state is None:
+            return await self._store.list(prefix, options)
+        entries = reads.cut(state, prefix, reading.start)
+        return reads.page(entries, 0, prefix, reading.revision, reading.limit, options.matches)
+
+    async def fresh(self, resource_version: str, revision: int) -> None:
+        """Until the cache may answer a read with this resourceVersion. Raises 429 while loading, 504 when it does not come."""
+        if not self._ready:
+            raise errors.too_many_requests("storage is (re)initializing", 1)
+        if not resource_version and not self._exclusive:
+            revision = await self._feed.backend.current_revision()
+        if revision <= self.revision:
+            return
+        try:
+            async with asyncio.timeout(versions.FRESHNESS_TIMEOUT):
+                await self._reached(revision)
+        except TimeoutError:
+            raise versions.too_large(revision, self.revision) from None
+
+    # ------------------------------------------------------------------ watches
+
+    async def watch(self, prefix: str, options: WatchOptions) -> Watcher:
+        revision = versions.parse_version(options.resource_version)
+        with_state = options.send_initial_events or (not revision and options.send_initial_events is None)
+        await self.fresh(options.resource_version, revision if with_state else 0)
+        if with_state:
+            after, initial = self.revision, self._initial(prefix, options)
+        else:
+            after, initial = revision or self.revision, None
+            if after < self._history.oldest:
+                gone = versions.watch_expired(after, self._history.oldest)
+                watcher = Watcher(prefix, options.matches, after, iter((frames.error(gone),)))
+                watcher.end_after_initial()
+                return watcher
+            initial = self._past(prefix, options.matches, after)
+        watcher = Watcher(prefix, options.matches, max(after, self.revision), initial)
+        self._dispatch.add(watcher, options.field_equals)
+        if options.bookmarks:
+            watcher.send_bookmarks(self._bookmark, options.timeout)
+        return watcher
+
+    def _initial(self, prefix: str, options: WatchOptions) -> Iterator[Frame]:
+        """Synthetic ADDED frames of the present state, made as they are read, and the bookmark that ends them."""
+        narrowed = self._index.narrow(prefix, options.field_equals) if options.field_equals else None
+        entries = reads.select(self._index.scan(prefix) if narrowed is None else narrowed, options.matches)
+        end = None
+        if options.send_initial_events and options.bookmarks:
+            end = frames.bookmark(self.collection.api_version, self.collection.kind, self.revision, initial_events_end=True)
+        return reads.initial_frames(entries, end)
+
+    def _past(self, prefix: str, matches: Matches | None, after: int) -> Iterator[Frame] | None:
+        events = self._history.since(after)
+        return reads.past_frames(events, prefix, matches) if events else None
+
+    def _bookmark(self) -> Frame:
+        return frames.bookmark(self.collection.api_version, self.collection.kind, self.revision)

@@ -1,0 +1,49 @@
+"""Watch frames: the lines that watchers are sent, each encoded once and shared by all who get it.
+
+Made by the cacher's events and by ``objects``; written to connections by ``endpoints``.
+"""
+
+import orjson
+
+from apimachinery.errors import StatusError
+from controlplane.apiserver.storage.encoding import PlainEntry, StoredEntry
+from controlplane.apiserver.storage.interface import Entry
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_HEADS = {kind: b'{"type":"%b","object":' % kind.encode() for kind in (ADDED, MODIFIED, DELETED, BOOKMARK, ERROR)}
+
+
+class Frame:
+    """See ``WatchFrame``. The line is made when first asked for."""
+
+    __slots__ = ("_line", "entry", "revision", "type")
+
+    def __init__(self, kind: str, entry: Entry, revision: int) -> None:
+        self.type, self.entry, self.revision = kind, entry, revision
+        self._line: bytes | None = None
+
+    @property
+    def line(self) -> bytes:
+        line = self._line
+        if line is None:
+            line = self._line = b"%b%b}\n" % (_HEADS[self.type], self.entry.body)
+        return line
+
+
+def added(entry: StoredEntry) -> Frame:
+    return Frame(ADDED, entry, entry.revision)
+
+
+def bookmark(api_version: str, kind: str, revision: int, *, initial_events_end: bool = False) -> Frame:
+    """Tells a watcher that it has seen everything up to ``revision``."""
+    metadata: dict[str, object] = {"resourceVersion": str(revision)}
+    if initial_events_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    body = orjson.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata})
+    return Frame(BOOKMARK, PlainEntry(body, revision), revision)
+
+
+def error(failure: StatusError) -> Frame:
+    return Frame(ERROR, PlainEntry(orjson.dumps(failure.status), 0), 0)
