@@ -105,6 +105,9 @@ class _AioResponse:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"stream broke off: {_text(error)}", sent=True) from error
+        finally:
+            # after the end this does nothing: the connection is back in the pool
+            self._inner.close()
 
     def close(self) -> None:
         self._inner.close()

@@ -53,6 +53,8 @@ async def listening(
     :raises OSError: naming the address, when it cannot be bound.
     """
     server_options.setdefault("access_log", None)
+    # aiohttp takes zero for no limit
+    drain_seconds = max(drain_seconds, 0.001)
     runner: web.AppRunner | web.ServerRunner
     if isinstance(handler, web.Application):
         runner = web.AppRunner(handler, handle_signals=False, shutdown_timeout=drain_seconds, **server_options)
