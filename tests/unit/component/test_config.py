@@ -28,7 +28,7 @@ def test_the_file_stands_between_defaults_and_flags(tmp_path):
 
 def test_an_unknown_key_is_named():
     options, context = given()
-    with pytest.raises(click.UsageError, match="unknown key 'maxPod'.* known are clusterDomain, maxPods"):
+    with pytest.raises(click.UsageError, match=r"unknown key 'maxPod'.* known are clusterDomain, maxPods"):
         config.merged(options, {"maxPod": 1}, PARAMS, context)
 
 
