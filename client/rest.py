@@ -99,8 +99,12 @@ class Client:
         resource_version: str | None = None,
         resource_version_match: str | None = None,
         continue_token: str | None = None,
+        accept: str | None = None,
     ) -> Object:
-        """One page (or all, without ``limit``) as the server's List: ``items`` and ``metadata``."""
+        """One page (or all, without ``limit``) as the server's List: ``items`` and ``metadata``.
+
+        ``accept`` asks for another form, such as nothing but the metadata of each item.
+        """
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -108,7 +112,8 @@ class Client:
             resourceVersion=resource_version,
             resourceVersionMatch=resource_version_match,
         ) + _query(**{"continue": continue_token})
-        return await self._object("GET", gvr.path(namespace), query)
+        headers = {**_JSON, "Accept": accept} if accept else _JSON
+        return await self._object("GET", gvr.path(namespace), query, headers=headers)
 
     async def create(
         self,
@@ -210,6 +215,7 @@ class Client:
         timeout_seconds: int | None = None,
         bookmarks: bool = False,
         send_initial_events: bool | None = None,
+        accept: str = "application/json",
     ) -> Watch:
         """Follow changes: ``async with client.watch(...) as events: async for kind, obj in events``.
 
@@ -227,7 +233,7 @@ class Client:
         )
         # a server that ends watches in time stays silent no longer than this; TCP keep-alive finds dead ones sooner
         silence = timeout_seconds + 30.0 if timeout_seconds else None
-        request = Request("GET", _url(gvr.path(namespace), query), {"Accept": "application/json"}, None, silence, stream=True)
+        request = Request("GET", _url(gvr.path(namespace), query), {"Accept": accept}, None, silence, stream=True)
         return Watch(lambda: self._checked(request))
 
     async def raw(
