@@ -109,7 +109,7 @@ class Recorder:
         }
         if related is not None:
             event["related"] = reference(related)
-        key = (type, event["action"], reason, note, *_identity(subject), *_identity(event.get("related") or {}))
+        key = (self._component, type, event["action"], reason, note, *_identity(subject), *_identity(event.get("related") or {}))
         try:
             self._queue.put_nowait(_Pending(key, event, self._clock.monotonic()))
         except asyncio.QueueFull:

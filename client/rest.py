@@ -14,7 +14,7 @@ import orjson
 
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
-from client.failures import from_answer, retry_after
+from client.failures import from_answer, is_too_large_version, retry_after
 from client.kubeconfig import Config
 from client.ratelimit import TokenBucket
 from client.transport import AioTransport, Request, Response, Transport, TransportError
@@ -290,9 +290,11 @@ class Client:
             if response.status < 400:
                 return response
             pause = retry_after(response.status, response.headers)
-            error_body = await response.read()
-            if pause is None or attempt == _MAX_RETRIES:
-                raise from_answer(request.method, request.path, response.status, response.headers, error_body)
+            body = await response.read()
+            error = from_answer(request.method, request.path, response.status, response.headers, body)
+            # a version from a storage that is gone will not come, however long one waits
+            if pause is None or attempt == _MAX_RETRIES or is_too_large_version(error):
+                raise error
             _log.v(4, "Server asked to wait", method=request.method, path=request.path, status=response.status, seconds=pause)
             await self.clock.sleep(pause)
         raise AssertionError("unreachable")
