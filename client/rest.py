@@ -291,10 +291,10 @@ class Client:
                 return response
             pause = retry_after(response.status, response.headers)
             body = await response.read()
-            error = from_answer(request.method, request.path, response.status, response.headers, body)
+            failure = from_answer(request.method, request.path, response.status, response.headers, body)
             # a version from a storage that is gone will not come, however long one waits
-            if pause is None or attempt == _MAX_RETRIES or is_too_large_version(error):
-                raise error
+            if pause is None or attempt == _MAX_RETRIES or is_too_large_version(failure):
+                raise failure
             _log.v(4, "Server asked to wait", method=request.method, path=request.path, status=response.status, seconds=pause)
             await self.clock.sleep(pause)
         raise AssertionError("unreachable")
