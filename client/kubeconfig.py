@@ -13,8 +13,6 @@ from typing import Any
 
 import yaml
 
-from component.errors import OperatorError
-
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -50,7 +48,7 @@ class Config:
     impersonate: str | None = None
 
 
-class KubeconfigError(OperatorError, ValueError):
+class KubeconfigError(ValueError):
     """The file cannot be used; the text names the file and what is wrong there."""
 
 

@@ -21,7 +21,6 @@ from apimachinery.times import format_micro_time
 from client.rest import Client, is_not_found
 from component import logs
 from component.clock import Clock, timeout
-from component.errors import OperatorError
 from component.tasks import jitter
 
 _JITTER = 1.2
@@ -45,7 +44,7 @@ class Timing:
             raise ValueError("retryPeriod must be greater than zero")
 
 
-class LeadershipLostError(OperatorError):
+class LeadershipLostError(Exception):
     """The lease could not be renewed in time; the daemon ends, and whoever supervises it starts it as a candidate."""
 
 

@@ -26,7 +26,7 @@ def load_public_keys(path: Path) -> list[VerificationKey]:
     found: list[VerificationKey] = []
     for block in _pem_blocks(path.read_bytes()):
         if b"PRIVATE KEY" in block:
-            key: Any = serialization.load_pem_private_key(block, None).public_key()  # type: ignore[union-attr]
+            key: Any = serialization.load_pem_private_key(block, None).public_key()
         elif b"BEGIN CERTIFICATE" in block:
             from cryptography import x509
 

@@ -22,7 +22,7 @@ class TokenIssuer:
         import jwt
 
         meta = account["metadata"]
-        claims = {
+        claims: dict[str, Any] = {
             "aud": list(audiences),
             "exp": now + seconds,
             "iat": now,

@@ -3,7 +3,7 @@
 Wraps entries and watches of the stored resource; costs a decode and an encode, and only those resources pay.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from controlplane.apiserver.registry.entries import PlainEntry
 from controlplane.apiserver.registry.strategy import Strategy
@@ -42,10 +42,13 @@ class _ConvertedWatch:
 
     async def __aiter__(self) -> AsyncIterator[WatchFrame]:
         async for frame in self._inner:
-            if frame.type in ("BOOKMARK", "ERROR"):
-                yield frame
-            else:
-                yield _ConvertedFrame(frame, self._strategy)
+            yield self._convert(frame)
+
+    async def batch(self) -> Sequence[WatchFrame]:
+        return [self._convert(frame) for frame in await self._inner.batch()]
+
+    def _convert(self, frame: WatchFrame) -> WatchFrame:
+        return frame if frame.type in ("BOOKMARK", "ERROR") else _ConvertedFrame(frame, self._strategy)
 
     def close(self) -> None:
         self._inner.close()

@@ -36,7 +36,7 @@ class PlainEntry:
 
 def ordered(obj: Object) -> Object:
     """apiVersion, kind and metadata first, as every encoder of ours writes."""
-    head = {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
+    head: Object = {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
     return {**head, **obj}
 
 

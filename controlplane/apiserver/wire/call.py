@@ -23,7 +23,6 @@ class Call:
 
     __slots__ = (
         "_query",
-        "accept",
         "annotations",
         "audit_id",
         "dry_run",
@@ -35,6 +34,7 @@ class Call:
         "path",
         "query_string",
         "received",
+        "routed",
         "started",
         "stored_as",
         "user",
@@ -53,6 +53,7 @@ class Call:
         self.user: UserInfo = ANONYMOUS
         self.audit_id = ""
         self.dry_run = False
+        self.routed = False  # whether the URL names something that is served
         self.warnings: list[str] = []
         self.annotations: dict[str, str] = {}
         self.stored_as: tuple[str, str, str] | None = None  # name, uid, resourceVersion of what a write stored, for the audit log

@@ -1,0 +1,151 @@
+"""The API server's flags, upstream's where upstream has them; ``assembly`` does the rest. Started as ``pybernetes apiserver``."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from component.daemon import Daemon, run
+from component.flags import COMMA_LIST, DURATION, KEY_VALUES, option, switch
+from controlplane.apiserver.config import DEFAULT_ISSUER, Audit, Config, Identity, Kubelet, Serving, Storage
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def _accepted(name: str, **attributes: Any) -> click.Option:
+    """A flag of upstream's that changes nothing here, taken so that existing manifests start."""
+    return option(name, hidden=True, **attributes)
+
+
+PARAMS: list[click.Parameter] = [
+    option("--secure-port", type=int, default=6443, help="The port on which to serve HTTPS; 0 lets the kernel choose."),
+    option("--bind-address", default="0.0.0.0", help="The address on which to listen."),  # noqa: S104
+    option("--advertise-address", default="", help="The address that members of the cluster reach this server at."),
+    option("--tls-cert-file", type=_FILE, help="Certificate for HTTPS."),
+    option("--tls-private-key-file", type=_FILE, help="Private key of --tls-cert-file."),
+    option("--client-ca-file", type=_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
+    option("--token-auth-file", type=_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
+    switch("--anonymous-auth", True, "Let requests without credentials in as system:anonymous."),
+    option("--service-account-key-file", type=_FILE, multiple=True, help="Keys that verify service account tokens."),
+    option("--service-account-signing-key-file", type=_FILE, help="Key that signs service account tokens."),
+    option("--service-account-issuer", multiple=True, default=(DEFAULT_ISSUER,), help="Issuer of tokens; the first one signs."),
+    option("--api-audiences", type=COMMA_LIST, default="", help="Audiences of this API; the issuers when not given."),
+    option("--service-cluster-ip-range", type=COMMA_LIST, default="10.96.0.0/12", help="CIDRs for cluster IPs."),
+    option("--service-node-port-range", default="30000-32767", help="Ports for NodePort services, both ends included."),
+    option("--kubelet-client-certificate", type=_FILE, help="Client certificate shown to kubelets."),
+    option("--kubelet-client-key", type=_FILE, help="Key of --kubelet-client-certificate."),
+    option("--kubelet-certificate-authority", type=_FILE, help="CA that kubelets' serving certificates must come from."),
+    option(
+        "--kubelet-preferred-address-types",
+        type=COMMA_LIST,
+        default="InternalIP,ExternalIP,Hostname",
+        help="Which of a node's addresses to use for calling its kubelet, best first.",
+    ),
+    option("--audit-log-path", type=_FILE, help="Append an audit event for every write to this file."),
+    option("--audit-log-maxsize", type=int, default=100, help="Megabytes after which the audit log is rotated."),
+    option("--audit-log-maxbackup", type=int, default=3, help="Rotated audit logs to keep."),
+    option("--authorization-mode", type=COMMA_LIST, default="Node,RBAC", help="Authorizers, in order."),
+    option("--max-requests-inflight", type=int, default=400, help="Reads under way at once; 0 for no bound."),
+    option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
+    option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
+    option("--event-ttl", type=DURATION, default="1h", help="How long events are kept."),
+    option("--runtime-config", type=KEY_VALUES, default="", help="group/version=false stops serving that version."),
+    option("--storage-backend", type=click.Choice(["sqlite", "memory"]), default="sqlite", help="Where objects are kept."),
+    option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
+    option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go that no other flag names."),
+    _accepted("--feature-gates", type=KEY_VALUES, default=""),
+    _accepted("--enable-admission-plugins", type=COMMA_LIST, default=""),
+    _accepted("--disable-admission-plugins", type=COMMA_LIST, default=""),
+    _accepted("--allow-privileged", default="true"),
+    _accepted("--enable-bootstrap-token-auth", is_flag=False, flag_value="true", default="false"),
+    _accepted("--requestheader-client-ca-file", type=_FILE),
+    _accepted("--requestheader-allowed-names", type=COMMA_LIST, default=""),
+    _accepted("--requestheader-extra-headers-prefix", type=COMMA_LIST, default=""),
+    _accepted("--requestheader-group-headers", type=COMMA_LIST, default=""),
+    _accepted("--requestheader-username-headers", type=COMMA_LIST, default=""),
+    _accepted("--proxy-client-cert-file", type=_FILE),
+    _accepted("--proxy-client-key-file", type=_FILE),
+    _accepted("--profiling", default="false"),
+]
+
+
+def config_from(options: Mapping[str, Any]) -> Config:
+    """Raises click.UsageError for flags that are missing or do not fit together."""
+    for name in ("tls_cert_file", "tls_private_key_file"):
+        if not options.get(name):
+            raise click.UsageError(f"--{name.replace('_', '-')} is needed; `pybernetes certs` makes certificates")
+    storage_path = options["storage_path"]
+    if options["storage_backend"] == "sqlite" and storage_path is None:
+        if options["data_dir"] is None:
+            raise click.UsageError("--storage-backend=sqlite needs --storage-path=FILE or --data-dir=FOLDER")
+        storage_path = options["data_dir"] / "kubernetes.db"
+    return Config(
+        _serving(options),
+        _identity(options),
+        Storage(options["storage_backend"], storage_path),
+        Kubelet(
+            options["kubelet_client_certificate"],
+            options["kubelet_client_key"],
+            options["kubelet_certificate_authority"],
+            options["kubelet_preferred_address_types"],
+        ),
+        Audit(options["audit_log_path"], options["audit_log_maxsize"], options["audit_log_maxbackup"]),
+        options["service_cluster_ip_range"] or ("10.96.0.0/12",),
+        port_range(options["service_node_port_range"]),
+        int(options["event_ttl"]),
+        frozenset(name for name, value in options["runtime_config"].items() if value.lower() in ("false", "0")),
+    )
+
+
+def _serving(options: Mapping[str, Any]) -> Serving:
+    return Serving(
+        options["tls_cert_file"],
+        options["tls_private_key_file"],
+        options["bind_address"],
+        options["secure_port"],
+        options["advertise_address"],
+        options["max_requests_inflight"],
+        options["max_mutating_requests_inflight"],
+        options["request_timeout"],
+    )
+
+
+def _identity(options: Mapping[str, Any]) -> Identity:
+    return Identity(
+        options["client_ca_file"],
+        options["token_auth_file"],
+        tuple(options["service_account_key_file"]),
+        options["service_account_signing_key_file"],
+        tuple(options["service_account_issuer"]) or (DEFAULT_ISSUER,),
+        options["api_audiences"],
+        options["anonymous_auth"],
+        options["authorization_mode"],
+    )
+
+
+def port_range(text: str) -> tuple[int, int]:
+    """``30000-32767``, or ``30000+2767`` as upstream also writes it. Raises click.UsageError."""
+    match = re.fullmatch(r"(\d+)([-+])(\d+)", text.strip())
+    if match:
+        low, high = int(match[1]), int(match[3]) + (int(match[1]) if match[2] == "+" else 0)
+        if 0 < low <= high <= 65535:
+            return low, high
+    raise click.UsageError(f"--service-node-port-range={text}: write two ports, such as 30000-32767")
+
+
+async def main(options: Mapping[str, Any]) -> None:
+    """Serve until cancelled."""
+    config = config_from(options)
+    from controlplane.apiserver.assembly.server import running  # the heavy imports, after the flags are known to be good
+
+    async with running(config):
+        await asyncio.Event().wait()
+
+
+DAEMON = Daemon("apiserver", "The Kubernetes API server.", PARAMS, main)
+
+if __name__ == "__main__":
+    run(DAEMON)

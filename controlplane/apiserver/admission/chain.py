@@ -1,0 +1,38 @@
+"""THE ordered list of admission plugins (upstream's order), and the chain that runs them."""
+
+from collections.abc import Sequence
+
+from controlplane.apiserver.admission.interface import Attributes, Lookup, Plugin
+from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
+from controlplane.apiserver.admission.plugins.priority import Priority
+from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
+
+
+def plugins(lookup: Lookup) -> list[Plugin]:
+    """Built-in plugins, in the order in which they see a write."""
+    return [
+        NamespaceLifecycle(lookup),
+        NodeRestriction(lookup),
+        ServiceAccount(lookup),
+        Priority(lookup),
+        DefaultTolerationSeconds(),
+    ]
+
+
+class AdmissionChain:
+    """Runs every plugin that handles a write; the first refusal ends it."""
+
+    def __init__(self, members: Sequence[Plugin]) -> None:
+        self._members = tuple(members)
+
+    async def mutate(self, attributes: Attributes) -> None:
+        for plugin in self._members:
+            if plugin.handles(attributes):
+                await plugin.mutate(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        for plugin in self._members:
+            if plugin.handles(attributes):
+                await plugin.validate(attributes)

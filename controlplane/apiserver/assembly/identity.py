@@ -1,0 +1,71 @@
+"""Authenticators and authorizers from the settings, in the order in which they are asked."""
+
+from dataclasses import dataclass
+
+from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.authentication.anonymous import Anonymous
+from controlplane.apiserver.authentication.interface import Authenticator
+from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
+from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
+from controlplane.apiserver.authentication.static_token import StaticTokens
+from controlplane.apiserver.authentication.token_issuer import TokenIssuer
+from controlplane.apiserver.authentication.union import Authenticated, FirstThen, UnionAuthenticator
+from controlplane.apiserver.authentication.x509 import ClientCertificates
+from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
+from controlplane.apiserver.authorization.components import ComponentAuthorizer
+from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.authorization.union import UnionAuthorizer
+from controlplane.apiserver.config import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """Who can be recognised, and by what."""
+
+    authenticator: Authenticator  # everything, anonymous included
+    tokens: Authenticator  # bearer tokens alone, for TokenReview
+    service_accounts: ServiceAccountTokens | None
+    issuer: TokenIssuer | None
+    keys: list[VerificationKey]
+    audiences: tuple[str, ...]
+
+
+def believed(config: Identity, lookup: Lookup) -> Believed:
+    """Raises OSError or ValueError naming the file that cannot be used."""
+    issuer = None
+    if config.service_account_signing_key is not None:
+        issuer = TokenIssuer(load_private_key(config.service_account_signing_key), config.service_account_issuers[0])
+    keys = [key for path in config.service_account_keys for key in load_public_keys(path)]
+    if issuer is not None and all(key.key_id != issuer.verification.key_id for key in keys):
+        keys.append(issuer.verification)
+    audiences = config.api_audiences or config.service_account_issuers
+    accounts = ServiceAccountTokens(keys, config.service_account_issuers, audiences, lookup) if keys else None
+    bearer: list[Authenticator] = []
+    if config.token_file is not None:
+        bearer.append(StaticTokens.load(config.token_file))
+    if accounts is not None:
+        bearer.append(accounts)
+    tokens = Authenticated(UnionAuthenticator(bearer))
+    first: list[Authenticator] = []
+    if config.client_ca is not None:
+        first.append(ClientCertificates(config.client_ca.read_bytes()))
+    everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
+    if config.anonymous:
+        everything = FirstThen(everything, Anonymous())
+    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences))
+
+
+def authorizer_for(config: Identity) -> Authorizer:
+    """Administrators first, then the named components. Raises ValueError for a mode that does not exist."""
+    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS)]
+    for mode in config.authorization_modes:
+        if mode in ("RBAC", "Node"):
+            continue
+        if mode == "AlwaysAllow":
+            members.append(AlwaysAllow())
+        elif mode == "AlwaysDeny":
+            members.append(AlwaysDeny())
+        else:
+            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, AlwaysAllow or AlwaysDeny")
+    members.insert(1, ComponentAuthorizer())
+    return UnionAuthorizer(members)

@@ -1,0 +1,125 @@
+"""Paths that are no resource, wired: health, version, metrics, discovery, OpenAPI, the token issuer's documents."""
+
+import asyncio
+import platform
+from collections.abc import Callable, Sequence
+
+from apimachinery import errors
+from apimachinery.codecs import negotiate
+from apimachinery.gvk import GroupVersion
+from apimachinery.schema import Schemas
+from component.healthz import Health
+from component.metrics import Registry
+from controlplane.apiserver.assembly.identity import Believed
+from controlplane.apiserver.authentication.keys import jwks
+from controlplane.apiserver.config import GIT_VERSION, MAJOR, MINOR
+from controlplane.apiserver.discovery import AGGREGATED_KIND, Discovery, Listed
+from controlplane.apiserver.discovery import Document as DiscoveryDocument
+from controlplane.apiserver.endpoints.paths import PathEndpoint, Paths, document, health, metrics, openid_configuration, version
+from controlplane.apiserver.openapi import v2, v3
+from controlplane.apiserver.openapi.document import Document
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.reply import Reply
+
+_JWKS_TYPE = "application/jwk-set+json"
+
+
+def paths_for(
+    listed: Sequence[Listed],
+    address: str,
+    schemas: Schemas,
+    checks: Health,
+    registry: Registry,
+    refresh: Callable[[], None],
+    believed: Believed,
+    issuer: str,
+) -> Paths:
+    discovery = Discovery(listed, address)
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    info = version(GIT_VERSION, MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
+    algorithms = sorted({key.algorithm for key in believed.keys}) or ["RS256"]
+    exact: dict[str, PathEndpoint] = {
+        "/version": document(info),
+        "/metrics": metrics(registry, refresh),
+        "/api": _discovered(discovery, lambda: discovery.api(), legacy=True),
+        "/apis": _discovered(discovery, lambda: discovery.apis(), legacy=False),
+        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(listed, schemas, GIT_VERSION)),
+        "/.well-known/openid-configuration": document(openid_configuration(issuer, algorithms)),
+        "/openid/v1/jwks": document(jwks(believed.keys), _JWKS_TYPE),
+    }
+    third = _openapi_v3(v3.OpenAPIV3(listed, schemas, GIT_VERSION))
+    exact["/openapi/v3"] = third
+    prefixes: dict[str, PathEndpoint] = {"/api/": _resources(discovery), "/apis/": _resources(discovery), "/openapi/v3/": third}
+    for probe in ("/healthz", "/livez", "/readyz"):
+        exact[probe] = prefixes[probe + "/"] = health(checks)
+    groups = [f"/apis/{group}" for group in discovery.groups() if group]
+    versions = [f"/apis/{group}/{each}" for group in discovery.groups() if group for each in discovery.versions(group)]
+    return Paths(exact, prefixes, [*exact, "/api/v1", *groups, *versions])
+
+
+def _send(call: Call, found: DiscoveryDocument) -> Reply:
+    headers = [("ETag", found.etag), ("Vary", "Accept")]
+    if call.headers.get("If-None-Match") == found.etag:
+        return Reply(304, b"", found.content_type, headers)
+    return Reply(200, found.body, found.content_type, headers)
+
+
+def _discovered(discovery: Discovery, plain: Callable[[], DiscoveryDocument], *, legacy: bool) -> PathEndpoint:
+    async def answer(call: Call) -> Reply:
+        wanted = negotiate.accepts(call.headers.get("Accept", ""), (negotiate.JSON,), ("", AGGREGATED_KIND))
+        if wanted.as_kind == AGGREGATED_KIND and wanted.parameters.get("v") in ("v2", "v2beta1"):
+            return _send(call, discovery.aggregated(legacy=legacy, version=wanted.parameters["v"]))
+        return _send(call, plain())
+
+    return answer
+
+
+def _resources(discovery: Discovery) -> PathEndpoint:
+    """``/api/v1``, ``/apis/GROUP`` and ``/apis/GROUP/VERSION``."""
+
+    async def answer(call: Call) -> Reply:
+        root, *rest = call.path.strip("/").split("/")
+        found = None
+        if root == "api" and len(rest) == 1:
+            found = discovery.resources(GroupVersion("", rest[0]))
+        elif root == "apis" and len(rest) == 1:
+            found = discovery.group(rest[0])
+        elif root == "apis" and len(rest) == 2:
+            found = discovery.resources(GroupVersion(rest[0], rest[1]))
+        if found is None:
+            raise errors.path_not_found()
+        return _send(call, found)
+
+    return answer
+
+
+def _openapi_v2(source: v2.OpenAPIV2) -> PathEndpoint:
+    async def answer(call: Call) -> Reply:
+        wanted = negotiate.accepts(call.headers.get("Accept", ""), v2.OFFERS, ("",))
+        build = source.json if wanted.name == v2.JSON else source.protobuf
+        return await _send_packed(call, await asyncio.to_thread(build))
+
+    return answer
+
+
+def _openapi_v3(source: v3.OpenAPIV3) -> PathEndpoint:
+    async def answer(call: Call) -> Reply:
+        path = call.path.removeprefix("/openapi/v3").strip("/")
+        found = await asyncio.to_thread(source.document, path) if path else await asyncio.to_thread(source.index)
+        if found is None:
+            raise errors.path_not_found()
+        reply = await _send_packed(call, found)
+        if "hash" in call.query:
+            reply.headers.append(("Cache-Control", "public, immutable"))
+        return reply
+
+    return answer
+
+
+async def _send_packed(call: Call, found: Document) -> Reply:
+    headers = [("ETag", found.etag), ("Vary", "Accept, Accept-Encoding")]
+    if call.headers.get("If-None-Match") == found.etag:
+        return Reply(304, b"", found.content_type, headers)
+    if "gzip" in call.headers.get("Accept-Encoding", ""):
+        return Reply(200, found.packed, found.content_type, [*headers, ("Content-Encoding", "gzip")])
+    return Reply(200, await asyncio.to_thread(found.body), found.content_type, headers)

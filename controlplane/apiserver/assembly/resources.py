@@ -1,0 +1,99 @@
+"""Stores, scopes and routes for every kind, and the look-ups that admission and authentication need."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from apimachinery.gvk import GroupVersionResource
+from apimachinery.schema import Schemas
+from controlplane.apiserver.admission.chain import AdmissionChain, plugins
+from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.assembly.identity import Believed
+from controlplane.apiserver.assembly.storage import Caches
+from controlplane.apiserver.endpoints.evict import evict
+from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
+from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.endpoints.token import create_token
+from controlplane.apiserver.endpoints.watch import OpenWatches
+from controlplane.apiserver.registry.store import Store
+from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
+from controlplane.apiserver.routing import Endpoint, Routes, routes_of
+from controlplane.apiserver.storage.interface import ListOptions
+
+Object = dict[str, Any]
+RouteTable = dict[GroupVersionResource, Routes]
+Connect = Mapping[tuple[str, str], Mapping[tuple[str, str], Endpoint]]
+"""Endpoints of streams: ``{("", "pods"): {("log", "get"): endpoint}}``; made by ``endpoints.connect``."""
+
+
+def stores_for(strategies: Sequence[Strategy], caches: Caches) -> dict[str, Store]:
+    """By ``resource.group``, the first version of each."""
+    stores: dict[str, Store] = {}
+    for strategy in strategies:
+        stores.setdefault(strategy.info.gvr.group_resource, Store(strategy, caches.of(strategy)))
+    return stores
+
+
+def lookup_in(stores: Mapping[str, Store]) -> Lookup:
+    """Reads single objects for admission and authentication, from the caches."""
+
+    async def lookup(resource: str, namespace: str, name: str) -> Object | None:
+        store = stores.get(resource)
+        if store is None or not name:
+            return None
+        try:
+            return (await store.objects.get(store.key(namespace, name))).decode()
+        except KeyError:
+            return None
+
+    return lookup
+
+
+def route_table(
+    strategies: Sequence[Strategy],
+    stores: Mapping[str, Store],
+    lookup: Lookup,
+    schemas: Schemas,
+    believed: Believed,
+    judges: Judges,
+    open_watches: OpenWatches,
+    connect: Connect,
+) -> RouteTable:
+    admission = AdmissionChain(plugins(lookup))
+    table: RouteTable = {}
+    for strategy in strategies:
+        info = strategy.info
+        found = stores[info.gvr.group_resource]
+        store = found if found.strategy is strategy else Store(strategy, found.objects)
+        scope = Scope(store, schemas, admission)
+        extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
+        extra.update(_special(scope, stores, lookup, believed))
+        table[info.gvr] = routes_of(scope, open_watches, extra)
+    for info in REVIEWS:
+        table[info.gvr] = Routes(info, {("", "create"): _review(info, judges)})
+    return table
+
+
+def _review(info: ResourceInfo, judges: Judges) -> Endpoint:
+    return lambda call: review(call, info, judges)
+
+
+def _special(scope: Scope, stores: Mapping[str, Store], lookup: Lookup, believed: Believed) -> dict[tuple[str, str], Endpoint]:
+    info = scope.info
+    if info.gvr.group_resource == "pods":
+        budgets = _budgets(stores)
+        return {("eviction", "create"): lambda call: evict(call, scope, budgets)}
+    if info.gvr.group_resource == "serviceaccounts" and believed.issuer is not None:
+        issuer, audiences = believed.issuer, believed.audiences
+        return {("token", "create"): lambda call: create_token(call, scope, issuer, audiences, lookup)}
+    return {}
+
+
+def _budgets(stores: Mapping[str, Store]) -> Callable[[str], Any]:
+    async def budgets(namespace: str) -> list[Object]:
+        store = stores.get("poddisruptionbudgets.policy")
+        if store is None:
+            return []
+        found = await store.list(namespace, ListOptions())
+        return [entry.decode() for entry in found.entries]
+
+    return budgets

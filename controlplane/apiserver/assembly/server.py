@@ -1,0 +1,147 @@
+"""The whole server, running: storage, then resources, then the listener, then what must exist in every cluster."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from apimachinery import schema
+from component import logs
+from component.clock import RealClock
+from component.healthz import Health
+from component.metrics import Registry
+from component.serving import Address, listening
+from component.tasks import Supervisor
+from component.tls import ReloadingServerContext
+from controlplane.apiserver import chain, discovery
+from controlplane.apiserver.assembly import identity, paths, resources, storage
+from controlplane.apiserver.audit.sinks import FileSink
+from controlplane.apiserver.authentication.interface import Authenticator
+from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.config import Config
+from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, ReviewStrategy
+from controlplane.apiserver.endpoints.watch import OpenWatches
+from controlplane.apiserver.filters.metrics import RequestMetrics
+from controlplane.apiserver.kinds.catalog import strategies
+from controlplane.apiserver.kinds.config import KindsConfig
+from controlplane.apiserver.poststart import PostStart
+from controlplane.apiserver.registry.store import Store
+from controlplane.apiserver.registry.strategy import Strategy
+from controlplane.apiserver.routing import Router
+from controlplane.apiserver.server import prepare_tls, server_for
+from controlplane.apiserver.storage.interface import Backend
+
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers."""
+
+    address: Address
+    stores: dict[str, Store]
+    backend: Backend
+    health: Health
+
+
+@contextlib.asynccontextmanager
+async def running(config: Config) -> AsyncIterator[Running]:
+    """Ready inside the block. Leaving it drains: no new connections, watches end, requests get a moment to finish."""
+    async with contextlib.AsyncExitStack() as stack:
+        backend = await storage.open_backend(config.storage)
+        stack.push_async_callback(backend.close)
+        kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl))
+        kinds = [one for one in kinds if one.info.gvk.api_version not in config.disabled_groups]
+        caches = await stack.enter_async_context(storage.running_caches(backend, kinds))
+        stores = resources.stores_for(kinds, caches)
+        health, metrics, open_watches = Health(), Registry(), OpenWatches()
+        poststart = PostStart(config, stores)
+        _add_checks(health, backend, poststart)
+        wired = _wire(config, kinds, stores, health, metrics, open_watches)
+        sink = None
+        if config.audit.path is not None:
+            sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
+            await stack.enter_async_context(sink.running())
+        request_metrics = RequestMetrics()
+        metrics.collectors.register(request_metrics)
+        serving = config.serving
+        parts = chain.Parts(
+            wired.authenticator,
+            wired.authorizer,
+            request_metrics,
+            sink,
+            serving.max_reads,
+            serving.max_writes,
+            serving.request_timeout,
+        )
+        tls = ReloadingServerContext(serving.certificate, serving.key, config.identity.client_ca, prepare_tls)
+        supervisor = await stack.enter_async_context(Supervisor())
+        stack.callback(supervisor.stop)
+        supervisor.start("tls-reload", tls.watch(RealClock()))
+        server = server_for(chain.handler(parts, wired.router))
+        address = await stack.enter_async_context(
+            listening(
+                server,
+                serving.bind_address,
+                serving.port,
+                tls.context,
+                drain_seconds=serving.drain_seconds,
+                on_drain=open_watches.close_all,
+            )
+        )
+        await poststart.run(advertised(config), address.port)
+        _log.info("Serving", address=address.url, storage=config.storage.backend)
+        yield Running(address, stores, backend, health)
+
+
+def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
+    async def storage_answers() -> None:
+        await asyncio.wait_for(backend.current_revision(), 5)
+
+    health.add("etcd", storage_answers)  # upstream's name for the check of whatever stores objects
+    health.add("poststarthook/bootstrap-objects", poststart.check)
+    health.add("informer-sync", poststart.check, ("readyz",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wired:
+    router: Router
+    authenticator: Authenticator
+    authorizer: Authorizer
+
+
+def _wire(
+    config: Config, kinds: list[Strategy], stores: dict[str, Store], health: Health, metrics: Registry, watches: OpenWatches
+) -> _Wired:
+    schemas = schema.load()
+    lookup = resources.lookup_in(stores)
+    believed = identity.believed(config.identity, lookup)
+    authorizer = identity.authorizer_for(config.identity)
+    judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
+    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, watches, {})
+    watch_gauge = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
+
+    def refresh() -> None:
+        watch_gauge.clear()
+        for resource, count in watches.counts().items():
+            watch_gauge.labels(resource).set(count)
+
+    listed = discovery.listed([*kinds, *(ReviewStrategy(info) for info in REVIEWS)])
+    address = f"{advertised(config)}:{config.serving.port}"
+    issuer = config.identity.service_account_issuers[0]
+    known = paths.paths_for(listed, address, schemas, health, metrics, refresh, believed, issuer)
+    return _Wired(Router(table, known), believed.authenticator, authorizer)
+
+
+def advertised(config: Config) -> str:
+    """The address that clients in the cluster use: as told, or the bind address, or the one the default route leaves by."""
+    serving = config.serving
+    if serving.advertise_address:
+        return serving.advertise_address
+    if serving.bind_address not in ("0.0.0.0", "::", ""):  # noqa: S104
+        return serving.bind_address
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing: only asks the kernel which address would be used
+        return str(probe.getsockname()[0])
+    return "127.0.0.1"

@@ -1,0 +1,53 @@
+"""Backend, the shared watch, and one cache per stored resource."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from controlplane.apiserver.config import Storage
+from controlplane.apiserver.registry.naming import prefix_of
+from controlplane.apiserver.registry.strategy import Strategy
+from controlplane.apiserver.registry.traits import collection_of
+from controlplane.apiserver.storage.backends.memory import MemoryBackend
+from controlplane.apiserver.storage.cacher.cacher import Cacher
+from controlplane.apiserver.storage.cacher.feed import Feed
+from controlplane.apiserver.storage.interface import Backend
+
+
+async def open_backend(config: Storage) -> Backend:
+    """Raises ValueError for settings that do not fit together."""
+    if config.backend == "memory":
+        return MemoryBackend(history=10_000)
+    if config.backend == "sqlite":
+        from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
+
+        if config.path is None:
+            raise ValueError("--storage-backend=sqlite needs --storage-path=FILE")
+        return await SQLiteBackend.open(config.path, synchronous=config.synchronous)
+    raise ValueError(f"--storage-backend={config.backend}: choose sqlite or memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Started caches by key prefix."""
+
+    by_prefix: dict[str, Cacher]
+
+    def of(self, strategy: Strategy) -> Cacher:
+        return self.by_prefix[prefix_of(strategy.stored_as or strategy.info)]
+
+
+@contextlib.asynccontextmanager
+async def running_caches(backend: Backend, strategies: Iterable[Strategy]) -> AsyncIterator[Caches]:
+    """One cache for each resource that is stored under its own name, all loaded before the block begins."""
+    feed = Feed(backend)
+    caches = {prefix_of(one.info): Cacher(feed, collection_of(one)) for one in strategies if one.stored_as is None}
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(feed.run(), name="storage-feed")
+        try:
+            for cache in caches.values():
+                await cache.start()
+            yield Caches(caches)
+        finally:
+            following.cancel()

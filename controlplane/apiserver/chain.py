@@ -1,0 +1,127 @@
+"""THE ordered list of filters, and the handler that sends every request down it. ``server`` calls it; ``routing`` ends it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from aiohttp.web_request import BaseRequest
+
+from apimachinery import errors
+from apimachinery.codecs.json import encode
+from controlplane.apiserver.audit.sinks import Sink
+from controlplane.apiserver.authentication.interface import Authenticator
+from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.endpoints.watch import WatchAnswer
+from controlplane.apiserver.filters.audit import audit
+from controlplane.apiserver.filters.authenticate import authenticate
+from controlplane.apiserver.filters.authorize import authorize
+from controlplane.apiserver.filters.impersonate import impersonate
+from controlplane.apiserver.filters.in_flight import in_flight, is_long_running
+from controlplane.apiserver.filters.interface import Filter
+from controlplane.apiserver.filters.metrics import RequestMetrics, measure
+from controlplane.apiserver.filters.request_info import request_info
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.reply import Answer, Dates, Reply
+
+log = logging.getLogger(__name__)
+
+Route = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the filters need."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    metrics: RequestMetrics
+    audit_sink: Sink | None
+    max_reads: int
+    max_writes: int
+    request_timeout: float
+
+
+def filters(parts: Parts) -> list[Filter]:
+    """Outermost first. Each sees the call only if all before it let it pass."""
+    ordered: list[Filter | None] = [
+        request_info,  # everything later asks what the request is about
+        measure(parts.metrics),  # counts also what is refused below
+        audit(parts.audit_sink) if parts.audit_sink else None,  # before authentication: refused requests are events too
+        authenticate(parts.authenticator),
+        impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
+        in_flight(parts.max_reads, parts.max_writes),  # after authentication: administrators are never shut out
+        authorize(parts.authorizer),
+    ]
+    return [step for step in ordered if step is not None]
+
+
+def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Answer]]:
+    """What ``server`` calls for each request. Every outcome is an answer; only a vanished client ends it early."""
+    steps = filters(parts)
+    dates = Dates()
+
+    async def handle(http: BaseRequest) -> Answer:
+        call = Call(http)
+        code = 499  # the client went away: nobody sees this but metrics and the audit log
+        answer: Answer | None = None
+        try:
+            answer = await _answer(call, steps, route, parts.request_timeout)
+            code = answer.status
+            _decorate(call, answer, dates)
+            return answer
+        finally:
+            if isinstance(answer, WatchAnswer):
+                answer.on_end = lambda: _finish(call, code)
+            else:
+                _finish(call, code)
+
+    return handle
+
+
+def _finish(call: Call, code: int) -> None:
+    for finisher in reversed(call.finishers):
+        finisher(code)
+
+
+async def _answer(call: Call, steps: Sequence[Filter], route: Route, seconds: float) -> Answer:
+    try:
+        for step in steps:
+            pending = step(call)
+            if pending is not None:
+                await pending
+        if is_long_running(call):
+            return await route(call)
+        async with asyncio.timeout(seconds):
+            return await route(call)
+    except errors.StatusError as problem:
+        return failure(problem)
+    except TimeoutError:
+        return failure(errors.timeout("request did not complete within the allotted timeout"))
+    except UnicodeDecodeError:
+        return failure(errors.bad_request("the request is not valid UTF-8"))
+    except ConnectionError:
+        raise
+    except Exception as problem:
+        log.exception("%s %s failed", call.method, call.path)
+        return failure(errors.internal(f"{type(problem).__name__}; the server's log has the audit id {call.audit_id}"))
+
+
+def failure(problem: errors.StatusError) -> Reply:
+    """A Status as an answer."""
+    return Reply(problem.code, encode(problem.status), headers=problem.headers.items())
+
+
+def _decorate(call: Call, answer: Answer, dates: Dates) -> None:
+    if not isinstance(answer, Reply | WatchAnswer):
+        return
+    audit_id = call.audit_id.encode("ascii", "ignore")
+    answer.trailer = b"Audit-Id: %b\r\nCache-Control: no-cache, private\r\n%b" % (audit_id, dates.line())
+    if call.warnings and isinstance(answer, Reply):
+        answer.headers += [("Warning", f"299 - {_quoted(text)}") for text in dict.fromkeys(call.warnings)]
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    printable = "".join(character if character.isprintable() else " " for character in escaped)
+    return f'"{printable}"'

@@ -1,0 +1,75 @@
+"""Everything that a running API server was told, as one value. ``__main__`` makes it of flags, tests by hand."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GIT_VERSION, MAJOR, MINOR = "v1.36.0+pybernetes", "1", "36"
+DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The listener. Port 0 lets the kernel choose."""
+
+    certificate: Path
+    key: Path
+    bind_address: str = "0.0.0.0"  # noqa: S104 - upstream's default; certificates and authorization guard it
+    port: int = 6443
+    advertise_address: str = ""  # what the kubernetes Service points at; empty: the bind address, or the default route's
+    max_reads: int = 400
+    max_writes: int = 200
+    request_timeout: float = 60.0
+    drain_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is believed, and what they may."""
+
+    client_ca: Path | None = None
+    token_file: Path | None = None
+    service_account_keys: tuple[Path, ...] = ()
+    service_account_signing_key: Path | None = None
+    service_account_issuers: tuple[str, ...] = (DEFAULT_ISSUER,)  # the first one signs, all are accepted
+    api_audiences: tuple[str, ...] = ()  # empty: the issuers
+    anonymous: bool = True
+    authorization_modes: tuple[str, ...] = ("Node", "RBAC")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubelet:
+    """How kubelets are called for logs, exec, attach and port-forward."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    address_types: tuple[str, ...] = ("InternalIP", "ExternalIP", "Hostname")
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    path: Path | None = None
+    max_megabytes: int = 100
+    backups: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """``backend`` is sqlite (needs ``path``) or memory."""
+
+    backend: str = "memory"
+    path: Path | None = None
+    synchronous: str = "FULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    serving: Serving
+    identity: Identity = field(default_factory=Identity)
+    storage: Storage = field(default_factory=Storage)
+    kubelet: Kubelet = field(default_factory=Kubelet)
+    audit: Audit = field(default_factory=Audit)
+    service_ranges: tuple[str, ...] = ("10.96.0.0/12",)
+    node_ports: tuple[int, int] = (30000, 32767)
+    event_ttl: int = 3600
+    disabled_groups: frozenset[str] = frozenset()  # group/version names that --runtime-config switched off

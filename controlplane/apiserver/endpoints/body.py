@@ -1,0 +1,85 @@
+"""Request bodies: read with a bound, decoded and checked against the kind that the URL expects."""
+
+from typing import Any
+
+from apimachinery import errors, scheme
+from apimachinery.codecs import negotiate
+from apimachinery.gvk import GroupVersionKind
+from apimachinery.schema import Schemas, StructSchema
+from controlplane.apiserver.endpoints.options import IGNORE, STRICT
+from controlplane.apiserver.wire.call import Call
+
+Object = dict[str, Any]
+
+LIMIT = 3 * 1024 * 1024
+ACCEPTED = (negotiate.JSON, negotiate.YAML)
+
+
+async def read(call: Call, limit: int = LIMIT) -> bytes:
+    """The whole body. Raises 413 past ``limit``, before reading it when the client says how long it is."""
+    http = call.http
+    declared = call.headers.get("Content-Length")
+    if declared is not None and declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit)
+    if call.headers.get("Expect", "").lower() == "100-continue" and http.transport is not None:
+        http.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    content = http.content
+    first = await content.readany()
+    if content.at_eof():
+        if len(first) > limit:
+            raise _too_large(limit)
+        return first
+    pieces, size = [first], len(first)
+    while piece := await content.readany():
+        size += len(piece)
+        if size > limit:
+            raise _too_large(limit)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> errors.StatusError:
+    return errors.entity_too_large(f"Request entity too large: limit is {limit}")
+
+
+async def read_object(
+    call: Call, expected: GroupVersionKind, schemas: Schemas, field_validation: str, schema: StructSchema | None = None
+) -> Object:
+    """The body as an ``expected`` object in normal form. Strict findings become a 400 or warnings, as asked."""
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), ACCEPTED)
+    decoded = scheme.decode(await read(call), media_type, expected, schemas, schema=schema)
+    report_strict(call, decoded, field_validation)
+    obj = decoded.obj
+    if not isinstance(obj.get("metadata"), dict):
+        obj["metadata"] = {}
+    return obj
+
+
+def report_strict(call: Call, decoded: scheme.Decoded, field_validation: str) -> None:
+    """Unknown and duplicate fields: an error, warnings, or nothing."""
+    if not decoded.strict or field_validation == IGNORE:
+        return
+    if field_validation == STRICT:
+        raise scheme.strict_error(decoded)
+    call.warnings.extend(decoded.strict)
+
+
+def match_namespace(obj: Object, namespace: str) -> None:
+    """A new object belongs to the namespace of the URL. Raises a 400 when it says otherwise."""
+    given = obj["metadata"].get("namespace")
+    if given and given != namespace:
+        raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def match_name(obj: Object, name: str, namespace: str) -> None:
+    """A changed object is the one that the URL names. Raises a 400 when it says otherwise."""
+    meta = obj["metadata"]
+    given, where = meta.get("name") or "", meta.get("namespace") or ""
+    if not given:
+        text = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(text)
+    if given != name:
+        raise errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    if namespace and where and where != namespace:
+        text = f"the namespace of the object ({where}) does not match the namespace on the request ({namespace})"
+        raise errors.bad_request(text)

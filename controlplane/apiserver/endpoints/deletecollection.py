@@ -1,0 +1,58 @@
+"""DELETE of a collection: each object that the selectors match is deleted as if it were named; answers with the list."""
+
+import asyncio
+from dataclasses import replace
+
+from apimachinery import errors
+from controlplane.apiserver.admission.interface import DELETE
+from controlplane.apiserver.endpoints.delete import read_options
+from controlplane.apiserver.endpoints.list import joined
+from controlplane.apiserver.endpoints.options import WriteOptions, list_options
+from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.registry.strategy import Context
+from controlplane.apiserver.storage.interface import Entry
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.reply import Reply
+
+AT_ONCE = 8  # deletions under way together
+
+
+async def deletecollection(call: Call, scope: Scope) -> Reply:
+    options = await read_options(call, scope)
+    found = await scope.store.list(call.info.namespace, list_options(call.query, scope.strategy))
+    ctx = scope.context(call, WriteOptions(bool(options.get("dryRun"))))
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def remove(entry: Entry) -> None:
+        async with gate:
+            await _remove(
+                call, scope, replace(ctx, name=entry.key.rsplit("/", 1)[1], namespace=_namespace(scope, entry)), options
+            )
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for entry in found.entries:
+                tasks.create_task(remove(entry))
+    except* errors.StatusError as group:
+        raise group.exceptions[0] from None
+    return Reply(200, joined(scope, found))
+
+
+def _namespace(scope: Scope, entry: Entry) -> str:
+    return entry.key.rsplit("/", 2)[1] if scope.info.namespaced else ""
+
+
+async def _remove(call: Call, scope: Scope, ctx: Context, options: dict[str, object]) -> None:
+    attributes = scope.attributes(call, DELETE, None, None, ctx.dry_run)
+    attributes.name, attributes.namespace = ctx.name, ctx.namespace
+    await scope.admission.mutate(attributes)
+
+    async def admit(obj: dict[str, object], old: dict[str, object] | None) -> None:
+        attributes.old = obj
+        await scope.admission.validate(attributes)
+
+    try:
+        await scope.store.delete(ctx, options, admit)
+    except errors.StatusError as problem:
+        if problem.code != 404:  # somebody else was faster, which is as good
+            raise

@@ -1,0 +1,47 @@
+"""Who set which field: keeps ``metadata.managedFields`` true through creates, updates and patches. Over ``patch.apply``."""
+
+from datetime import datetime
+from typing import Any
+
+try:
+    from apimachinery.patch import apply as fields
+except ImportError:
+    fields = None
+from controlplane.apiserver.endpoints.options import WriteOptions
+from controlplane.apiserver.endpoints.scope import Scope
+
+Object = dict[str, Any]
+
+
+def track_create(scope: Scope, obj: Object, manager: str, now: datetime) -> None:
+    """A new object's fields belong to its creator; a status is not theirs to set where /status exists."""
+    if scope.strategy.has_status:
+        obj.pop("status", None)
+    if fields is not None:
+        fields.track_update(None, obj, manager, "Update", scope.schema, now)
+
+
+def track_update(scope: Scope, old: Object, new: Object, manager: str, part: str, now: datetime) -> None:
+    """What differs between ``old`` and ``new`` now belongs to ``manager``; only the part that the write may change counts."""
+    subresource = "" if part == "spec" else part
+    if part == "status":
+        for member in [*new.keys(), *old.keys()]:
+            if member not in ("status", "metadata"):
+                _restore(new, old, member)
+    elif scope.strategy.has_status:
+        _restore(new, old, "status")
+    if fields is not None:
+        fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource)
+
+
+def apply(scope: Scope, old: Object | None, config: Object, options: WriteOptions, part: str, now: datetime) -> Object:
+    """Server-side apply. Raises the 409 that lists fields of other managers."""
+    subresource = "" if part == "spec" else part
+    return fields.apply(old, config, options.field_manager, options.force, scope.schema, now, subresource=subresource)
+
+
+def _restore(new: Object, old: Object, member: str) -> None:
+    if member in old:
+        new[member] = old[member]
+    else:
+        new.pop(member, None)

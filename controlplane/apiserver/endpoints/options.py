@@ -1,0 +1,189 @@
+"""Query parameters as typed options. Raises upstream's 400 and 422 for values that make no sense. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery import errors, fieldpath, fields, labels
+from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.registry.strategy import Strategy
+from controlplane.apiserver.storage.interface import ListOptions, Matches, Traits, WatchOptions
+from controlplane.apiserver.wire.info import is_true
+
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+_MAX_MANAGER = 128
+_META = "meta.k8s.io"
+_ALWAYS_SELECTABLE = frozenset({"metadata.name", "metadata.namespace"})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """CreateOptions, UpdateOptions and PatchOptions in one."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = WARN
+    force: bool = False
+
+
+def write_options(query: Mapping[str, str], kind: str, user_agent: str = "") -> WriteOptions:
+    """``kind`` names the options in error messages: CreateOptions, UpdateOptions or PatchOptions."""
+    found: list[FieldError] = []
+    dry_run = _dry_run(query.get("dryRun"), found)
+    manager = query.get("fieldManager", "")
+    if len(manager) > _MAX_MANAGER:
+        found.append(fieldpath.too_long("fieldManager", _MAX_MANAGER))
+    if not manager.isprintable():
+        found.append(fieldpath.invalid("fieldManager", manager, "should only contain printable characters"))
+    validation = query.get("fieldValidation", "") or WARN
+    if validation not in (IGNORE, WARN, STRICT):
+        found.append(fieldpath.not_supported("fieldValidation", validation, [IGNORE, STRICT, WARN]))
+    if found:
+        raise errors.invalid(kind, "", found, _META)
+    return WriteOptions(dry_run, manager or manager_of(user_agent), validation, is_true(query.get("force")))
+
+
+def _dry_run(text: str | None, found: list[FieldError]) -> bool:
+    if not text:
+        return False
+    if text != "All":
+        found.append(fieldpath.not_supported("dryRun", [text], ["All"]))
+    return True
+
+
+def manager_of(user_agent: str) -> str:
+    """The field manager of a client that names none: the program part of its user agent."""
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name[:_MAX_MANAGER] or "unknown"
+
+
+def delete_options(query: Mapping[str, str], body: dict[str, Any] | None) -> dict[str, Any]:
+    """DeleteOptions from a body if there is one, else from the query."""
+    if body is None:
+        body = {}
+        if "gracePeriodSeconds" in query:
+            body["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
+        if query.get("propagationPolicy"):
+            body["propagationPolicy"] = query["propagationPolicy"]
+        if "orphanDependents" in query:
+            body["orphanDependents"] = is_true(query["orphanDependents"])
+        if query.get("dryRun"):
+            body["dryRun"] = [query["dryRun"]]
+    if any(one != "All" for one in body.get("dryRun") or []):
+        unsupported = fieldpath.not_supported("dryRun", body["dryRun"], ["All"])
+        raise errors.invalid("DeleteOptions", "", [unsupported], _META)
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The selectors of a list, watch or deletecollection, parsed and compiled."""
+
+    by_label: labels.Selector = labels.EVERYTHING
+    by_field: fields.Selector = fields.EVERYTHING
+
+    @property
+    def matches(self) -> Matches | None:
+        """None when everything matches, so that nobody is asked."""
+        by_label, by_field = self.by_label, self.by_field
+        if by_label.empty and by_field.empty:
+            return None
+        if by_field.empty:
+            return lambda traits: by_label.matches(traits.labels)
+        if by_label.empty:
+            return lambda traits: by_field.matches(traits.fields)
+
+        def both(traits: Traits) -> bool:
+            return by_field.matches(traits.fields) and by_label.matches(traits.labels)
+
+        return both
+
+
+def selection(query: Mapping[str, str], strategy: Strategy, name: str = "") -> Selection:
+    """``name`` is the object a watch URL names; it becomes a field requirement. Raises a 400 for what cannot be parsed."""
+    label_text, field_text = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    if not label_text and not field_text and not name:
+        return Selection()
+    try:
+        by_label = labels.parse(label_text) if label_text else labels.EVERYTHING
+        by_field = fields.parse(field_text) if field_text else fields.EVERYTHING
+    except ValueError as problem:
+        raise errors.bad_request(str(problem)) from None
+    for requirement in by_field.requirements:
+        _check_field(requirement.field, strategy)
+    if name and not any(one == ("metadata.name", name) for one in by_field.equals()):
+        by_field = fields.Selector((*by_field.requirements, fields.Requirement("metadata.name", "=", name)))
+    return Selection(by_label, by_field)
+
+
+def _check_field(name: str, strategy: Strategy) -> None:
+    if name in _ALWAYS_SELECTABLE or name in strategy.selectable_names:
+        return
+    if strategy.selectable_names:
+        raise errors.bad_request(f"field label not supported: {name}")
+    raise errors.bad_request(f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+
+
+def list_options(query: Mapping[str, str], strategy: Strategy) -> ListOptions:
+    if not query:
+        return ListOptions()
+    chosen = selection(query, strategy)
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    token = query.get("continue", "")
+    _check_list(version, match, token, query)
+    limit = _integer(query["limit"]) if query.get("limit") else 0
+    return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.by_field.equals())
+
+
+def _check_list(version: str, match: str, token: str, query: Mapping[str, str]) -> None:
+    found: list[FieldError] = []
+    path = "resourceVersionMatch"
+    if "sendInitialEvents" in query:
+        found.append(fieldpath.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if match:
+        if not version:
+            found.append(fieldpath.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if token:
+            found.append(fieldpath.forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            found.append(fieldpath.not_supported(path, match, ["Exact", "NotOlderThan", ""]))
+        if match == "Exact" and version == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            found.append(fieldpath.forbidden(path, text))
+    if found:
+        raise errors.invalid("ListOptions", "", found, _META)
+
+
+def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", seconds: float = 0) -> WatchOptions:
+    chosen = selection(query, strategy, name)
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    initial = is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None
+    bookmarks = is_true(query.get("allowWatchBookmarks"))
+    found: list[FieldError] = []
+    if "sendInitialEvents" in query:
+        if match != "NotOlderThan":
+            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            found.append(fieldpath.forbidden("resourceVersionMatch", text))
+    elif match:
+        found.append(
+            fieldpath.forbidden(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            )
+        )
+    if query.get("continue"):
+        found.append(fieldpath.forbidden("continue", "continue is forbidden for watch"))
+    if found:
+        raise errors.invalid("ListOptions", "", found, _META)
+    return WatchOptions(version, chosen.matches, bookmarks, initial, chosen.by_field.equals(), seconds)
+
+
+def timeout_seconds(query: Mapping[str, str]) -> int | None:
+    text = query.get("timeoutSeconds")
+    return _integer(text) if text else None
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None

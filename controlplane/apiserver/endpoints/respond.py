@@ -1,0 +1,87 @@
+"""From an entry to an answer in the form that the client accepts. An object as JSON, the usual case, is ready bytes."""
+
+import asyncio
+import zlib
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from apimachinery.codecs import negotiate
+from apimachinery.codecs.json import encode
+from apimachinery.codecs.negotiate import MediaType
+from controlplane.apiserver.endpoints import table
+from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.storage.interface import Entry
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.info import is_true
+from controlplane.apiserver.wire.reply import Reply
+
+Object = dict[str, Any]
+
+OFFERS = (negotiate.JSON, negotiate.YAML)
+GZIP_ABOVE = 128 * 1024
+_PLAIN = MediaType(negotiate.JSON)
+PARTIAL = "PartialObjectMetadata"
+
+
+@lru_cache(maxsize=512)
+def _accepted(header: str, kinds: tuple[str, ...]) -> MediaType:
+    return negotiate.accepts(header, OFFERS, kinds)
+
+
+def accepted(call: Call, kinds: tuple[str, ...] = ("", "Table", PARTIAL)) -> MediaType:
+    """What the client wants of what there is. Raises a 406."""
+    header = call.headers.get("Accept", "")
+    return _PLAIN if header in ("", "*/*", negotiate.JSON) else _accepted(header, kinds)
+
+
+def object_reply(call: Call, scope: Scope, entry: Entry, status: int = 200) -> Reply:
+    """One object."""
+    wanted = accepted(call)
+    if wanted.as_kind == "Table":
+        return value_reply(call, table.of_entries(scope.strategy, [entry], call, str(entry.revision)), wanted, status)
+    if wanted.as_kind == PARTIAL:
+        return value_reply(call, table.partial(entry.decode()), wanted, status)
+    if wanted.name == negotiate.JSON and "pretty" not in call.query:
+        return Reply(status, entry.body)
+    return value_reply(call, entry.decode(), wanted, status)
+
+
+def value_reply(call: Call, value: Object, wanted: MediaType | None = None, status: int = 200) -> Reply:
+    """Any value that has no ready bytes: a Status, a review, a Table."""
+    if wanted is None:
+        wanted = accepted(call, ("",))
+    if wanted.name == negotiate.YAML:
+        return Reply(status, to_yaml(value), negotiate.YAML)
+    if is_true(call.query.get("pretty")):
+        return Reply(status, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    return Reply(status, encode(value))
+
+
+def to_yaml(value: Object) -> bytes:
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: bytes = yaml.dump(value, Dumper=dumper, sort_keys=True, encoding="utf-8", allow_unicode=True)
+    return text
+
+
+async def compress(call: Call, reply: Reply) -> Reply:
+    """Gzip a large body when the client takes it; level 1, and off the loop, where zlib works without the interpreter lock."""
+    if len(reply.body) < GZIP_ABOVE or "gzip" not in call.headers.get("Accept-Encoding", ""):
+        return reply
+    reply.body = await asyncio.to_thread(_gzip, reply.body)
+    reply.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
+    return reply
+
+
+def _gzip(body: bytes) -> bytes:
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(body) + packer.flush()
+
+
+def note_stored(call: Call, entry: Entry) -> None:
+    """Tell the audit log what a write stored."""
+    meta = orjson.loads(entry.body).get("metadata") or {}
+    call.stored_as = (meta.get("name", ""), meta.get("uid", ""), meta.get("resourceVersion", ""))

@@ -1,0 +1,152 @@
+"""Questions about identities and permissions: TokenReview, the access reviews and SelfSubjectReview. Nothing is stored."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery import errors, fieldpath
+from apimachinery.gvk import GroupVersionKind
+from apimachinery.schema import Schemas
+from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
+from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
+from controlplane.apiserver.endpoints.body import read_object
+from controlplane.apiserver.endpoints.options import write_options
+from controlplane.apiserver.endpoints.respond import value_reply
+from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.reply import Reply
+
+Object = dict[str, Any]
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Who answers the questions."""
+
+    tokens: Authenticator  # every authenticator that knows bearer tokens
+    service_accounts: ServiceAccountTokens | None
+    authorizer: Authorizer
+    audiences: Sequence[str]
+    schemas: Schemas
+
+
+class ReviewStrategy(Strategy):
+    """Only for discovery: a review is answered, never stored."""
+
+    def __init__(self, info: ResourceInfo) -> None:
+        self.info = info
+
+
+def _info(group: str, kind: str, plural: str, namespaced: bool = False) -> ResourceInfo:
+    return ResourceInfo(GroupVersionKind(group, "v1", kind), plural, kind.lower(), namespaced, verbs=("create",))
+
+
+TOKEN_REVIEW = _info(_AUTHENTICATION, "TokenReview", "tokenreviews")
+SELF_SUBJECT_REVIEW = _info(_AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews")
+SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews")
+LOCAL_SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", True)
+SELF_SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews")
+REVIEWS = (TOKEN_REVIEW, SELF_SUBJECT_REVIEW, SUBJECT_ACCESS_REVIEW, LOCAL_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_ACCESS_REVIEW)
+
+
+async def review(call: Call, info: ResourceInfo, judges: Judges) -> Reply:
+    """Answer a review of the kind that ``info`` names."""
+    options = write_options(call.query, "CreateOptions")
+    body = await read_object(call, info.gvk, judges.schemas, options.field_validation)
+    answer = _ANSWERS[info.plural]
+    body["status"] = await answer(call, body.get("spec") or {}, judges)
+    return value_reply(call, body, status=201)
+
+
+async def _token(call: Call, spec: Object, judges: Judges) -> Object:
+    token = spec.get("token") or ""
+    if not token:
+        raise errors.bad_request("token is required for TokenReview in authentication")
+    audiences = spec.get("audiences") or list(judges.audiences)
+    try:
+        found = await judges.service_accounts.review(token, audiences) if judges.service_accounts else None
+        if found is not None:
+            user, named = found
+            return {"authenticated": True, "user": user_value(user), "audiences": named}
+        other = await judges.tokens.authenticate(Credentials(bearer_token=token))
+    except AuthenticationFailed as failure:
+        return {"user": {}, "error": str(failure)}
+    if other is None:
+        return {"user": {}}
+    return {"authenticated": True, "user": user_value(other), "audiences": audiences}
+
+
+def user_value(user: UserInfo) -> Object:
+    value: Object = {"username": user.name}
+    if user.uid:
+        value["uid"] = user.uid
+    if user.groups:
+        value["groups"] = list(user.groups)
+    if user.extra:
+        value["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return value
+
+
+async def _self(call: Call, spec: Object, judges: Judges) -> Object:
+    return {"userInfo": user_value(call.user)}
+
+
+async def _subject_access(call: Call, spec: Object, judges: Judges) -> Object:
+    if not spec.get("user") and not spec.get("groups"):
+        missing = fieldpath.invalid("spec.user", "", "at least one of user or group must be specified")
+        raise errors.invalid("SubjectAccessReview", "", [missing], _AUTHORIZATION)
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    user = UserInfo(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
+    return await _access(user, spec, judges, "SubjectAccessReview")
+
+
+async def _local_access(call: Call, spec: Object, judges: Judges) -> Object:
+    named = (spec.get("resourceAttributes") or {}).get("namespace") or ""
+    if named != call.info.namespace:
+        text = f"namespace on resource attribute must match the namespace of the request: {call.info.namespace}"
+        raise errors.bad_request(text)
+    return await _subject_access(call, spec, judges)
+
+
+async def _self_access(call: Call, spec: Object, judges: Judges) -> Object:
+    return await _access(call.user, spec, judges, "SelfSubjectAccessReview")
+
+
+async def _access(user: UserInfo, spec: Object, judges: Judges, kind: str) -> Object:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) == (path is None):
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        wrong = fieldpath.invalid("spec.resourceAttributes", resource, text)
+        raise errors.invalid(kind, "", [wrong], _AUTHORIZATION)
+    if resource is not None:
+        asked = Attributes(
+            user,
+            resource.get("verb") or "",
+            api_group=resource.get("group") or "",
+            api_version=resource.get("version") or "",
+            resource=resource.get("resource") or "",
+            subresource=resource.get("subresource") or "",
+            namespace=resource.get("namespace") or "",
+            name=resource.get("name") or "",
+        )
+    else:
+        assert path is not None
+        asked = Attributes(user, path.get("verb") or "", path.get("path") or "", is_resource=False)
+    decision, reason = await judges.authorizer.authorize(asked)
+    status: Object = {"allowed": decision is Decision.ALLOW}
+    if decision is Decision.DENY:
+        status["denied"] = True
+    if reason:
+        status["reason"] = reason
+    return status
+
+
+_ANSWERS: dict[str, Callable[[Call, Object, Judges], Awaitable[Object]]] = {
+    "tokenreviews": _token,
+    "selfsubjectreviews": _self,
+    "subjectaccessreviews": _subject_access,
+    "localsubjectaccessreviews": _local_access,
+    "selfsubjectaccessreviews": _self_access,
+}

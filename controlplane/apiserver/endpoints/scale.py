@@ -1,0 +1,107 @@
+"""The ``/scale`` subresource of everything with replicas: an ``autoscaling/v1`` Scale read from and written to the parent."""
+
+from typing import Any
+
+from apimachinery import errors, fieldpath, labels
+from apimachinery.codecs import json, negotiate
+from apimachinery.gvk import GroupVersionKind
+from apimachinery.patch import json_patch, merge_patch, strategic
+from apimachinery.schema import check
+from controlplane.apiserver.admission.interface import UPDATE
+from controlplane.apiserver.endpoints import managers
+from controlplane.apiserver.endpoints.body import match_name, read, read_object
+from controlplane.apiserver.endpoints.options import write_options
+from controlplane.apiserver.endpoints.patch import check_options
+from controlplane.apiserver.endpoints.respond import note_stored, value_reply
+from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.registry.update import Write
+from controlplane.apiserver.storage.interface import Entry
+from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.reply import Reply
+
+Object = dict[str, Any]
+
+SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+def scale_of(parent: Object) -> Object:
+    """The parent's Scale."""
+    meta, spec, status = parent["metadata"], parent.get("spec") or {}, parent.get("status") or {}
+    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if name in meta}
+    made: Object = {"apiVersion": SCALE.api_version, "kind": "Scale", "metadata": kept, "spec": {}, "status": {}}
+    if spec.get("replicas"):
+        made["spec"]["replicas"] = spec["replicas"]
+    made["status"]["replicas"] = status.get("replicas") or 0
+    selector = spec.get("selector")
+    if selector:
+        structured = "matchLabels" in selector or "matchExpressions" in selector
+        parsed = labels.from_label_selector(selector) if structured else labels.from_map(selector)
+        made["status"]["selector"] = str(parsed)
+    return made
+
+
+def _answer(call: Call, entry: Entry) -> Reply:
+    return value_reply(call, scale_of(entry.decode()))
+
+
+async def get_scale(call: Call, scope: Scope) -> Reply:
+    return _answer(call, await scope.store.get(call.info.namespace, call.info.name, call.query.get("resourceVersion", "")))
+
+
+async def update_scale(call: Call, scope: Scope) -> Reply:
+    options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
+    wanted = await read_object(call, SCALE, scope.schemas, options.field_validation)
+    match_name(wanted, call.info.name, call.info.namespace)
+    return await _store(call, scope, lambda _: wanted)
+
+
+async def patch_scale(call: Call, scope: Scope) -> Reply:
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), negotiate.PATCHES[:3])
+    check_options(media_type, write_options(call.query, "PatchOptions"), call)
+    value = json.decode(await read(call))
+    schema = scope.schemas.of(SCALE)
+
+    def patched(scale: Object) -> Object:
+        if media_type == negotiate.JSON_PATCH:
+            return json_patch.apply(scale, value)
+        if media_type == negotiate.MERGE_PATCH:
+            return merge_patch.apply(scale, value)
+        return strategic.apply(scale, value, schema)
+
+    return await _store(call, scope, patched)
+
+
+async def _store(call: Call, scope: Scope, make: Any) -> Reply:
+    options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
+
+    async def change(old: Object) -> Object:
+        wanted = make(scale_of(old))
+        replicas = _replicas(call, scope, wanted)
+        new: Object = {**old, "metadata": dict(old["metadata"]), "spec": {**(old.get("spec") or {}), "replicas": replicas}}
+        version = wanted["metadata"].get("resourceVersion")
+        if version:
+            new["metadata"]["resourceVersion"] = version
+        uid = wanted["metadata"].get("uid")
+        if uid:
+            new["metadata"]["uid"] = uid
+        managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
+        await scope.admission.mutate(scope.attributes(call, UPDATE, new, old, options.dry_run))
+        return new
+
+    admit = scope.validating(call, UPDATE, options.dry_run)
+    write = Write("scale", lambda ctx, new, old: scope.strategy.validate_update(ctx, new, old))
+    entry, _ = await scope.store.update(scope.context(call, options), change, admit, write)
+    note_stored(call, entry)
+    return _answer(call, entry)
+
+
+def _replicas(call: Call, scope: Scope, wanted: Object) -> int:
+    """The wanted number. Raises 400 for a wrong type, 422 for a negative number."""
+    findings = check.normalize(wanted, scope.schemas.of(SCALE))
+    if findings.type_errors:
+        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {findings.type_errors[0]}')
+    replicas = int((wanted.get("spec") or {}).get("replicas") or 0)
+    if replicas < 0:
+        wrong = fieldpath.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", call.info.name, [wrong], SCALE.group)
+    return replicas

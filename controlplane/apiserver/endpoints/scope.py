@@ -1,0 +1,77 @@
+"""What an endpoint knows about the resource it serves; one Scope per resource, made by ``__main__`` and found by ``routing``."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from apimachinery.schema import Schemas, StructSchema
+from controlplane.apiserver.admission.chain import AdmissionChain
+from controlplane.apiserver.admission.interface import Attributes
+from controlplane.apiserver.endpoints.options import WriteOptions
+from controlplane.apiserver.registry.store import Admit, Store
+from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Strategy
+from controlplane.apiserver.wire.call import Call
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scope:
+    store: Store
+    schemas: Schemas
+    admission: AdmissionChain
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.store.strategy
+
+    @property
+    def info(self) -> ResourceInfo:
+        return self.store.info
+
+    @cached_property
+    def schema(self) -> StructSchema:
+        """Compiled when the first write or patch of the kind needs it."""
+        return self.schemas.of(self.info.gvk)
+
+    def context(self, call: Call, options: WriteOptions, name: str = "") -> Context:
+        info = call.info
+        return Context(
+            call.user,
+            info.namespace if self.info.namespaced else "",
+            name or info.name,
+            info.verb,
+            call.now,
+            info.subresource,
+            options.dry_run,
+            options.field_manager,
+            call.warnings,
+        )
+
+    def attributes(self, call: Call, operation: str, obj: Object | None, old: Object | None, dry_run: bool = False) -> Attributes:
+        """The write as admission sees it."""
+        info = call.info
+        return Attributes(
+            operation,
+            self.info.gvk,
+            self.info.plural,
+            info.subresource,
+            info.namespace if self.info.namespaced else "",
+            info.name,
+            obj,
+            old,
+            call.user,
+            dry_run,
+            warnings=call.warnings,
+        )
+
+    def validating(self, call: Call, operation: str, dry_run: bool = False) -> Admit:
+        """Validating admission as the function that the registry calls at the right moment."""
+
+        async def admit(obj: Object, old: Object | None) -> None:
+            if operation == "DELETE":
+                await self.admission.validate(self.attributes(call, operation, None, obj, dry_run))
+            else:
+                await self.admission.validate(self.attributes(call, operation, obj, old, dry_run))
+
+        return admit

@@ -1,0 +1,120 @@
+"""What must exist in every cluster: four namespaces, the ``kubernetes`` Service and where it leads, the system priorities.
+
+Run by ``assembly.server`` once the listener is up; ``/readyz`` waits for it. It may run again and again.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from apimachinery import errors
+from controlplane.apiserver.authentication.interface import UserInfo
+from controlplane.apiserver.config import Config
+from controlplane.apiserver.registry.store import Store
+from controlplane.apiserver.registry.strategy import Context
+
+Object = dict[str, Any]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+PRIORITIES = {
+    "system-node-critical": (2000001000, "Used for system critical pods that must not be moved from their current node."),
+    "system-cluster-critical": (
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
+_SELF = UserInfo("system:apiserver", groups=("system:masters", "system:authenticated"))
+_LABELS = {"component": "apiserver", "provider": "kubernetes"}
+
+
+async def _no_admission(obj: Object, old: Object | None) -> None:
+    """The server's own objects need nobody's leave."""
+
+
+class PostStart:
+    def __init__(self, config: Config, stores: Mapping[str, Store]) -> None:
+        self._config, self._stores = config, stores
+        self._done = False
+
+    def check(self) -> None:
+        """For health checks: raises until everything exists."""
+        if not self._done:
+            raise RuntimeError("the cluster's own objects have not all been written yet")
+
+    async def run(self, address: str, port: int) -> None:
+        for name in NAMESPACES:
+            await self._ensure("namespaces", "", _typed("v1", "Namespace", {"name": name}))
+        for name, (value, text) in PRIORITIES.items():
+            priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
+            priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
+            await self._ensure("priorityclasses.scheduling.k8s.io", "", priority)
+        await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
+        await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
+        slice_ = kubernetes_slice(address, port)
+        await self._ensure("endpointslices.discovery.k8s.io", "default", slice_, ("endpoints", "ports"))
+        self._done = True
+
+    async def _ensure(self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = ()) -> None:
+        """Create it; if it exists, bring the members in ``kept_true`` to what they must be."""
+        store = self._stores.get(resource)
+        if store is None:
+            return
+        name = wanted["metadata"]["name"]
+        ctx = Context(_SELF, namespace, name, "create", datetime.now(UTC), field_manager="kube-apiserver")
+        store.strategy.default(wanted)
+        try:
+            stored = (await store.get(namespace, name)).decode()
+        except errors.StatusError as problem:
+            if problem.code != 404:
+                raise
+            await store.create(ctx, wanted, _no_admission)
+            return
+        if all(stored.get(member) == wanted.get(member) for member in kept_true):
+            return
+
+        async def mend(old: Object) -> Object:
+            return {**old, **{member: wanted[member] for member in kept_true}}
+
+        await store.update(ctx, mend, _no_admission)
+
+
+def _typed(api_version: str, kind: str, metadata: Object) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def first_address(service_range: str) -> str:
+    """The cluster IP of the ``kubernetes`` Service; also a name in the server's certificate."""
+    import ipaddress
+
+    network = ipaddress.ip_network(service_range)
+    return str(network.network_address + 1)
+
+
+def kubernetes_service(service_range: str, port: int) -> Object:
+    address = first_address(service_range)
+    service = _typed("v1", "Service", {"name": "kubernetes", "namespace": "default", "labels": dict(_LABELS)})
+    service["spec"] = {
+        "clusterIP": address,
+        "clusterIPs": [address],
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+    }
+    return service
+
+
+def kubernetes_endpoints(address: str, port: int) -> Object:
+    labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    endpoints = _typed("v1", "Endpoints", {"name": "kubernetes", "namespace": "default", "labels": labels})
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    endpoints["subsets"] = [{"addresses": [{"ip": address}], "ports": ports}]
+    return endpoints
+
+
+def kubernetes_slice(address: str, port: int) -> Object:
+    labels = {"kubernetes.io/service-name": "kubernetes"}
+    made = _typed("discovery.k8s.io/v1", "EndpointSlice", {"name": "kubernetes", "namespace": "default", "labels": labels})
+    made["addressType"] = "IPv6" if ":" in address else "IPv4"
+    made["endpoints"] = [{"addresses": [address], "conditions": {"ready": True}}]
+    made["ports"] = [{"name": "https", "port": port, "protocol": "TCP"}]
+    return made

@@ -1,1 +1,0 @@
-"""Usage of nodes, pods and containers, for the server's pages and for eviction."""
