@@ -7,6 +7,7 @@ again but becomes a series, whose count is patched.
 
 import asyncio
 import contextlib
+import copy
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +53,22 @@ class _Pending:
     """Not a new occurrence, but the time to write what has been counted."""
 
 
+class _Stamps:
+    """Hexadecimal times in nanoseconds, never twice the same: they make the names of events unique."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, seconds: float) -> str:
+        self._last = max(int(seconds * 1e9), self._last + 1)
+        return f"{self._last:x}"
+
+
 class Recorder:
-    """Records events for one component; ``instance`` tells its copies apart, such as the node's name."""
+    """Records events for one component; ``instance`` tells its copies apart, such as the node's name.
+
+    Daemons with several components make one Recorder, run it, and give each component its ``named`` view.
+    """
 
     def __init__(
         self,
@@ -70,12 +85,18 @@ class Recorder:
         self._clock = clock or client.clock
         self._queue: asyncio.Queue[_Pending] = asyncio.Queue(queue_size)
         self._series: OrderedDict[tuple[Any, ...], _Written] = OrderedDict()
-        self._last_stamp = 0
+        self._stamps = _Stamps()
         self._dropped = None
         if metrics is not None:
             self._dropped = metrics.counter(
                 "event_recorder_dropped_total", "Events dropped because the queue was full or the server refused them."
             )
+
+    def named(self, component: str) -> "Recorder":
+        """A recorder for another component of the same daemon, which shares this one's queue and ``run``."""
+        other = copy.copy(self)
+        other._component = component
+        return other
 
     def event(
         self,
@@ -97,7 +118,7 @@ class Recorder:
         event: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{subject.get('name', '')}.{self._stamp(when.timestamp())}", "namespace": namespace},
+            "metadata": {"name": f"{subject.get('name', '')}.{self._stamps.next(when.timestamp())}", "namespace": namespace},
             "eventTime": format_micro_time(when),
             "reportingController": self._component,
             "reportingInstance": self._instance,
@@ -109,7 +130,7 @@ class Recorder:
         }
         if related is not None:
             event["related"] = reference(related)
-        key = (type, event["action"], reason, note, *_identity(subject), *_identity(event.get("related") or {}))
+        key = (self._component, type, event["action"], reason, note, *_identity(subject), *_identity(event.get("related") or {}))
         try:
             self._queue.put_nowait(_Pending(key, event, self._clock.monotonic()))
         except asyncio.QueueFull:
@@ -206,11 +227,6 @@ class Recorder:
         self._series.move_to_end(key)
         while len(self._series) > _KNOWN:
             self._series.popitem(last=False)
-
-    def _stamp(self, seconds: float) -> str:
-        """A hexadecimal time in nanoseconds, never twice the same: it makes the event's name unique."""
-        self._last_stamp = max(int(seconds * 1e9), self._last_stamp + 1)
-        return f"{self._last_stamp:x}"
 
     def _drop(self, why: str, event: dict[str, Any]) -> None:
         if self._dropped is not None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from component.errors import OperatorError
+
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -48,7 +50,7 @@ class Config:
     impersonate: str | None = None
 
 
-class KubeconfigError(ValueError):
+class KubeconfigError(OperatorError, ValueError):
     """The file cannot be used; the text names the file and what is wrong there."""
 
 

@@ -21,6 +21,7 @@ from apimachinery.times import format_micro_time
 from client.rest import Client, is_not_found
 from component import logs
 from component.clock import Clock, timeout
+from component.errors import OperatorError
 from component.tasks import jitter
 
 _JITTER = 1.2
@@ -44,7 +45,7 @@ class Timing:
             raise ValueError("retryPeriod must be greater than zero")
 
 
-class LeadershipLostError(Exception):
+class LeadershipLostError(OperatorError):
     """The lease could not be renewed in time; the daemon ends, and whoever supervises it starts it as a candidate."""
 
 

@@ -14,7 +14,7 @@ import orjson
 
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
-from client.failures import from_answer, retry_after
+from client.failures import from_answer, is_too_large_version, retry_after
 from client.kubeconfig import Config
 from client.ratelimit import TokenBucket
 from client.transport import AioTransport, Request, Response, Transport, TransportError
@@ -99,8 +99,12 @@ class Client:
         resource_version: str | None = None,
         resource_version_match: str | None = None,
         continue_token: str | None = None,
+        accept: str | None = None,
     ) -> Object:
-        """One page (or all, without ``limit``) as the server's List: ``items`` and ``metadata``."""
+        """One page (or all, without ``limit``) as the server's List: ``items`` and ``metadata``.
+
+        ``accept`` asks for another form, such as nothing but the metadata of each item.
+        """
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -108,7 +112,8 @@ class Client:
             resourceVersion=resource_version,
             resourceVersionMatch=resource_version_match,
         ) + _query(**{"continue": continue_token})
-        return await self._object("GET", gvr.path(namespace), query)
+        headers = {**_JSON, "Accept": accept} if accept else _JSON
+        return await self._object("GET", gvr.path(namespace), query, headers=headers)
 
     async def create(
         self,
@@ -210,6 +215,7 @@ class Client:
         timeout_seconds: int | None = None,
         bookmarks: bool = False,
         send_initial_events: bool | None = None,
+        accept: str = "application/json",
     ) -> Watch:
         """Follow changes: ``async with client.watch(...) as events: async for kind, obj in events``.
 
@@ -227,7 +233,7 @@ class Client:
         )
         # a server that ends watches in time stays silent no longer than this; TCP keep-alive finds dead ones sooner
         silence = timeout_seconds + 30.0 if timeout_seconds else None
-        request = Request("GET", _url(gvr.path(namespace), query), {"Accept": "application/json"}, None, silence, stream=True)
+        request = Request("GET", _url(gvr.path(namespace), query), {"Accept": accept}, None, silence, stream=True)
         return Watch(lambda: self._checked(request))
 
     async def raw(
@@ -284,9 +290,11 @@ class Client:
             if response.status < 400:
                 return response
             pause = retry_after(response.status, response.headers)
-            error_body = await response.read()
-            if pause is None or attempt == _MAX_RETRIES:
-                raise from_answer(request.method, request.path, response.status, response.headers, error_body)
+            body = await response.read()
+            failure = from_answer(request.method, request.path, response.status, response.headers, body)
+            # a version from a storage that is gone will not come, however long one waits
+            if pause is None or attempt == _MAX_RETRIES or is_too_large_version(failure):
+                raise failure
             _log.v(4, "Server asked to wait", method=request.method, path=request.path, status=response.status, seconds=pause)
             await self.clock.sleep(pause)
         raise AssertionError("unreachable")

@@ -5,25 +5,25 @@ the bearer token, and knows nothing of Kubernetes' objects.
 """
 
 import asyncio
-import base64
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import aiohttp
 from yarl import URL
 
+from client.credentials import Credentials
 from client.kubeconfig import Config
 from component import tls
 from component.clock import Clock, RealClock
+from component.tls import TlsFileError
 
 _POOL = 256
-_TOKEN_PERIOD = 60.0
+_LOOK_PERIOD = 60.0
 _BUFFER = 1 << 18
 
 
@@ -114,33 +114,42 @@ class _AioResponse:
 
 
 class AioTransport:
-    """A Transport over aiohttp. The pool is made with the first request, inside the running loop."""
+    """A Transport over aiohttp. The pool is made with the first request, inside the running loop.
 
-    def __init__(self, config: Config, user_agent: str, clock: Clock | None = None) -> None:
+    Certificate files that change are taken up within a minute: the pool is replaced, and streams on the old one break
+    off, which their readers survive.
+    """
+
+    def __init__(
+        self, config: Config, user_agent: str, clock: Clock | None = None, credentials: Credentials | None = None
+    ) -> None:
         self._config = config
         self._base = config.server
-        self._credentials = _Credentials(config, clock or RealClock())
+        self._clock = clock or RealClock()
+        self._credentials = credentials or Credentials(config, self._clock)
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         if config.impersonate:
             self._headers["Impersonate-User"] = config.impersonate
         self._session: aiohttp.ClientSession | None = None
+        self._opening = asyncio.Lock()
+        self._files = tuple(filter(None, (config.certificate_file, config.key_file, config.ca_file)))
+        self._stamp: object = None
+        self._look_again = 0.0
 
     async def send(self, request: Request) -> Response:
-        session = self._session or self._open()
+        session = self._session
+        if session is None or (self._files and self._clock.monotonic() >= self._look_again):
+            session = await self._open()
         headers = dict(request.headers)
         if authorization := await self._credentials.header():
             headers.setdefault("Authorization", authorization)
-        if request.stream:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=request.timeout)
-        else:
-            timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=30)
         try:
             inner = await session.request(
                 request.method,
                 URL(self._base + request.path, encoded=True),
                 headers=headers,
                 data=request.body,
-                timeout=timeout,
+                timeout=_timeout(request),
                 allow_redirects=False,
                 read_bufsize=_BUFFER,
                 server_hostname=self._config.tls_server_name,
@@ -151,6 +160,8 @@ class AioTransport:
             raise TransportError(f"{request.method} {self._base}{request.path}: no answer in time", sent=True) from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{request.method} {self._base}{request.path}: {_text(error)}", sent=True) from error
+        if inner.status == 401:
+            self._credentials.refused()
         return _AioResponse(inner)
 
     async def close(self) -> None:
@@ -158,13 +169,50 @@ class AioTransport:
             await self._session.close()
             self._session = None
 
-    def _open(self) -> aiohttp.ClientSession:
-        context: Any = ssl_context(self._config) if self._base.startswith("https") else False
+    async def _open(self) -> aiohttp.ClientSession:
+        """The pool, made anew when the files it was made of have changed."""
+        async with self._opening:
+            self._look_again = self._clock.monotonic() + _LOOK_PERIOD
+            stamp = await asyncio.to_thread(_stamps, self._files)
+            if self._session is not None and stamp == self._stamp:
+                return self._session
+            old = self._session
+            try:
+                self._session = await self._new_session()
+            except TlsFileError:
+                # half-replaced files are complete at the next look
+                if old is None:
+                    raise
+                return old
+            self._stamp = stamp
+            if old is not None:
+                await old.close()
+            return self._session
+
+    async def _new_session(self) -> aiohttp.ClientSession:
+        config = await self._credentials.completed()
+        context: Any = ssl_context(config) if self._base.startswith("https") else False
         connector = aiohttp.TCPConnector(limit=_POOL, ssl=context, ttl_dns_cache=60, socket_factory=_socket)
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
         )
-        return self._session
+
+
+def _timeout(request: Request) -> aiohttp.ClientTimeout:
+    if request.stream:
+        return aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=request.timeout)
+    return aiohttp.ClientTimeout(total=request.timeout, sock_connect=30)
+
+
+def _stamps(files: Sequence[str]) -> tuple[object, ...]:
+    def stamp(path: str) -> object:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    return tuple(stamp(path) for path in files)
 
 
 def ssl_context(config: Config) -> ssl.SSLContext:
@@ -186,39 +234,6 @@ def ssl_context(config: Config) -> ssl.SSLContext:
             key=as_file(config.key_data, config.key_file),
             insecure=config.insecure,
         )
-
-
-class _Credentials:
-    """The Authorization header: a fixed token, a token file read again every minute, or a user name and password."""
-
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self._config = config
-        self._clock = clock
-        self._cached: str | None = None
-        self._until = -1.0
-
-    async def header(self) -> str | None:
-        config = self._config
-        if config.token_file is not None:
-            if self._clock.monotonic() >= self._until:
-                self._cached = await self._read(config.token_file)
-                self._until = self._clock.monotonic() + _TOKEN_PERIOD
-            return self._cached
-        if config.token:
-            return f"Bearer {config.token}"
-        if config.username:
-            pair = f"{config.username}:{config.password or ''}".encode()
-            return f"Basic {base64.b64encode(pair).decode()}"
-        return None
-
-    async def _read(self, path: str) -> str:
-        try:
-            text = await asyncio.to_thread(Path(path).read_text)
-        except OSError as error:
-            if self._cached is not None:
-                return self._cached
-            raise TransportError(f"cannot read token file {path}: {error.strerror or error}", sent=False) from None
-        return f"Bearer {text.strip()}"
 
 
 def _socket(address: Any) -> socket.socket:

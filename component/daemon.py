@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 
 import click
 
+from apimachinery.errors import StatusError
 from component import flags, logs
+from component.errors import OperatorError
 
 _log = logs.get(__name__)
 _SETTLE_AFTER = 15.0
@@ -161,7 +163,7 @@ def _report(name: str, error: BaseException) -> None:
     if isinstance(error, click.ClickException):
         return
     leaves = list(_leaves(error))
-    if all(isinstance(leaf, OSError | ValueError) and str(leaf) for leaf in leaves):
+    if all(isinstance(leaf, OSError | OperatorError | StatusError) and str(leaf) for leaf in leaves):
         sys.stderr.write(f"Error: {name}: {logs.redact_text(logs.describe(error))}\n")
         if not _log.enabled(2):
             return

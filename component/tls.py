@@ -10,8 +10,15 @@ from pathlib import Path
 
 from component import logs
 from component.clock import Clock
+from component.errors import OperatorError
 
 _log = logs.get(__name__)
+
+
+class TlsFileError(OperatorError, ValueError):
+    """A certificate, key or CA cannot be used; the text names the file."""
+
+
 # the suites upstream offers by default, forward secret and authenticated
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -21,7 +28,7 @@ def server_context(
 ) -> ssl.SSLContext:
     """TLS 1.2+ for a server. With ``client_ca`` clients are asked for a certificate but may come without one.
 
-    :raises ValueError: naming the file that cannot be used.
+    :raises TlsFileError: naming the file that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -60,18 +67,18 @@ def client_context(
 
 
 def load_pair(context: ssl.SSLContext, certificate: str | Path, key: str | Path) -> None:
-    """Give a context its own certificate. Raises ValueError naming the files."""
+    """Give a context its own certificate. Raises TlsFileError naming the files."""
     try:
         context.load_cert_chain(str(certificate), str(key))
     except (OSError, ssl.SSLError) as error:
-        raise ValueError(f"cannot use certificate {certificate} with key {key}: {error}") from None
+        raise TlsFileError(f"cannot use certificate {certificate} with key {key}: {error}") from None
 
 
 def _load_ca(context: ssl.SSLContext, *, cafile: str | None = None, cadata: str | None = None) -> None:
     try:
         context.load_verify_locations(cafile=cafile, cadata=cadata)
     except (OSError, ssl.SSLError) as error:
-        raise ValueError(f"cannot use CA certificates from {cafile or 'inline data'}: {error}") from None
+        raise TlsFileError(f"cannot use CA certificates from {cafile or 'inline data'}: {error}") from None
 
 
 class ReloadingServerContext:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from component.streams import websocket
 from component.streams.duplex import Duplex, FlowProtocol
+from component.streams.wsocket import WebSocket
 
 SPDY = "SPDY/3.1"
 PROTOCOL_HEADER = "X-Stream-Protocol-Version"
@@ -173,3 +175,34 @@ def spdy_headers(protocols: Sequence[str] = ()) -> list[tuple[str, str]]:
         *((PROTOCOL_HEADER, protocol) for protocol in protocols),
         ("Content-Length", "0"),
     ]
+
+
+# ---------------------------------------------------------------------- as a server
+
+
+def wants(headers: Mapping[str, str]) -> str:
+    """Which protocol a request asks to switch to: "spdy", "websocket", or "" for none that we know."""
+    if "upgrade" not in headers.get("Connection", "").lower():
+        return ""
+    protocol = headers.get("Upgrade", "").lower()
+    return {"spdy/3.1": "spdy", "websocket": "websocket"}.get(protocol, "")
+
+
+def offered(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
+    """All protocols of a client in its order, whether in one header or in several."""
+    values = [value for key, value in headers if key.lower() == name.lower()]
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def accept_websocket(request: _Request, key: str, protocol: str) -> WebSocket:
+    """Complete a WebSocket handshake as the server and take the connection. Raises ConnectionResetError."""
+    socket = WebSocket()
+    headers = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Accept", websocket.accept_value(key)),
+    ]
+    if protocol:
+        headers.append(("Sec-WebSocket-Protocol", protocol))
+    hijack(request, socket, headers)
+    return socket

@@ -11,6 +11,8 @@ from controlplane.apiserver.kinds.core.namespace import NamespaceStrategy
 from controlplane.apiserver.kinds.core.node import NodeStrategy
 from controlplane.apiserver.kinds.core.pod import PodStrategy
 from controlplane.apiserver.kinds.core.secret import SecretStrategy
+from controlplane.apiserver.kinds.core.service import ServiceStrategy
+from controlplane.apiserver.kinds.core.service.allocation import ServiceClaims
 from controlplane.apiserver.kinds.core.serviceaccount import ServiceAccountStrategy
 from controlplane.apiserver.kinds.discovery.endpointslice import EndpointSliceStrategy
 from controlplane.apiserver.kinds.events.event import NewEventStrategy
@@ -28,6 +30,7 @@ def strategies(config: KindsConfig) -> list[Strategy]:
         PodStrategy(),
         SecretStrategy(),
         ServiceAccountStrategy(),
+        ServiceStrategy(ServiceClaims(config)),
         DeploymentStrategy(),
         ReplicaSetStrategy(),
         LeaseStrategy(),

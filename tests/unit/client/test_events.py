@@ -168,3 +168,12 @@ async def test_long_notes_are_cut_to_what_the_server_takes(recorder, transport, 
 def test_references_are_kept():
     ref = {"kind": "Pod", "name": "x", "fieldPath": "spec.containers{a}"}
     assert reference(ref) is ref
+
+
+async def test_components_of_a_daemon_share_one_queue(recorder, transport, clock):
+    other = recorder.named("probes")
+    recorder.event(POD, NORMAL, "Pulled", "x")
+    other.event(POD, NORMAL, "Pulled", "y")
+    await clock.settle()
+    assert [body["reportingController"] for body in bodies(transport)] == ["kubelet", "probes"]
+    assert len({body["metadata"]["name"] for body in bodies(transport)}) == 2

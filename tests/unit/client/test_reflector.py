@@ -152,7 +152,8 @@ async def test_an_expired_watch_leads_to_a_list(run, transport, clock, how):
                 "Timeout",
                 "Timeout: Too large resource version: 5, current: 1",
                 {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
-            )
+            ),
+            {"Retry-After": "1"},
         ),
     ],
     ids=["too-old", "too-large"],

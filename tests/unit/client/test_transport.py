@@ -5,10 +5,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from client.kubeconfig import Config
+from client.credentials import Credentials
+from client.kubeconfig import Config, ExecPlugin, KubeconfigError
 from client.transport import AioTransport, Request, TransportError
 from component import serving, tls, x509
 from component.clock import FakeClock
+from component.process import FakeRunner
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +130,61 @@ async def test_a_token_file_is_read_again_after_a_minute(tmp_path):
 
 async def test_a_missing_token_file_is_named(tmp_path):
     async with talking(token_file=str(tmp_path / "none")) as transport:
-        with pytest.raises(TransportError, match="cannot read token file"):
+        with pytest.raises(KubeconfigError, match="cannot read token file"):
             await transport.send(Request("GET", "/"))
+
+
+async def test_a_changed_client_certificate_is_taken_up_within_a_minute(pki, tmp_path):
+    clock = FakeClock()
+
+    def install(name):
+        ca = x509.KeyPair.load(pki / "ca.crt", pki / "ca.key")
+        pair = x509.issue(ca, x509.Request(name, usages=[x509.CLIENT]))
+        pair.save(tmp_path / "crt", tmp_path / "key")
+
+    install("one")
+    files = {"certificate_file": str(tmp_path / "crt"), "key_file": str(tmp_path / "key"), "ca_file": str(pki / "ca.crt")}
+    async with talking(pki, clock, **files) as transport:
+        assert (await told(transport))["user"] == "one"
+        install("two")
+        assert (await told(transport))["user"] == "one"
+        await clock.advance(61)
+        assert (await told(transport))["user"] == "two"
+        (tmp_path / "key").write_text("half")
+        await clock.advance(61)
+        assert (await told(transport))["user"] == "two"
+
+
+def credentials(clock, *answers, env=None):
+    """Credentials from a program that prints one answer after the other."""
+    outputs = iter(answers)
+    runner = FakeRunner(lambda argv, stdin: orjson.dumps({"kind": "ExecCredential", "status": next(outputs)}))
+    return Credentials(Config("https://h", exec_plugin=ExecPlugin("login", ("-x",))), clock, runner), runner
+
+
+async def test_a_program_is_run_once_until_what_it_printed_expires_or_is_refused():
+    clock = FakeClock()
+    first = {"token": "one", "expirationTimestamp": "2026-01-01T00:01:00Z"}
+    found, runner = credentials(clock, first, {"token": "two"}, {"token": "three"})
+    assert [await found.header() for _ in range(2)] == ["Bearer one", "Bearer one"]
+    assert runner.calls[0][0] == ("login", "-x")
+    await clock.advance(61)
+    assert [await found.header() for _ in range(2)] == ["Bearer two", "Bearer two"]
+    found.refused()
+    assert await found.header() == "Bearer three"
+
+
+async def test_a_program_may_print_a_certificate():
+    found, _ = credentials(FakeClock(), {"clientCertificateData": "C", "clientKeyData": "K"})
+    assert await found.header() is None
+    config = await found.completed()
+    assert (config.certificate_data, config.key_data) == (b"C", b"K")
+
+
+async def test_a_program_that_prints_nothing_useful_is_named():
+    found, _ = credentials(FakeClock(), {})
+    with pytest.raises(KubeconfigError, match="login printed neither a token nor"):
+        await found.header()
 
 
 async def test_nobody_listening_is_an_unsent_request():

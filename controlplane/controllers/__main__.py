@@ -1,0 +1,104 @@
+"""controller-manager: flags and wiring. Builds the environment, asks the catalog for controllers, runs them all."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from client.events import Recorder
+from client.informer import InformerFactory
+from component import flags, logs
+from component.daemon import Daemon, run
+from controlplane import hosting
+from controlplane.controllers import catalog
+from controlplane.controllers.controller import Controller, Environment
+
+_log = logs.get(__name__)
+
+_CONCURRENCY = {
+    "deployment": 5,
+    "replicaset": 5,
+    "endpoint": 5,
+    "service-endpoint": 5,
+    "namespace": 10,
+    "gc": 20,
+    "daemonset": 2,
+    "job": 5,
+    "statefulset": 5,
+    "rc": 5,
+}
+
+
+def _params() -> list[click.Parameter]:
+    workers = [
+        flags.option(f"--concurrent-{name}-syncs", type=click.IntRange(1), default=count, help=f"Workers of the {name} loop.")
+        for name, count in _CONCURRENCY.items()
+    ]
+    return [
+        *hosting.params(10257, "kube-controller-manager"),
+        flags.option("--controllers", type=flags.COMMA_LIST, default="*", help="* for all, foo to add, -foo to leave out."),
+        flags.option("--cluster-name", default="kubernetes", help="Accepted for compatibility; nothing here depends on it."),
+        flags.switch("--allocate-node-cidrs", False, "Give each node a range of pod addresses."),
+        flags.option("--cluster-cidr", default="", help="The range of pod addresses; needed by --allocate-node-cidrs."),
+        flags.option("--node-cidr-mask-size", type=click.IntRange(0, 128), default=0, help="Size of a node's range."),
+        flags.option("--node-cidr-mask-size-ipv4", type=click.IntRange(0, 32), default=0, help="The same for IPv4 [24]."),
+        flags.option("--node-cidr-mask-size-ipv6", type=click.IntRange(0, 128), default=0, help="The same for IPv6 [64]."),
+        flags.option("--service-cluster-ip-range", default="", help="Range of Services, kept out of nodes' ranges."),
+        flags.option("--root-ca-file", type=click.Path(), help="CA bundle to publish in every namespace as kube-root-ca.crt."),
+        flags.option("--node-monitor-grace-period", type=flags.DURATION, default="50s", help="Silence before Unknown."),
+        flags.option("--node-startup-grace-period", type=flags.DURATION, default="60s", help="The same before it ever spoke."),
+        flags.option("--node-monitor-period", type=flags.DURATION, default="5s", help="Accepted; nodes have timers here."),
+        flags.option("--terminated-pod-gc-threshold", type=int, default=12500, help="Finished pods to keep; 0 for all."),
+        flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
+        flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
+        *workers,
+    ]
+
+
+async def main(options: Mapping[str, Any]) -> None:
+    descriptors = catalog.chosen(options["controllers"])
+
+    async def lead(host: hosting.Host) -> None:
+        await _run_controllers(options, descriptors, host)
+
+    await hosting.host(options, "controller-manager", lead)
+
+
+async def _run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
+    """All informers are asked for before any starts, so that each collection is listed once and watched once."""
+    informers = InformerFactory(host.client)
+    recorders: dict[str, Recorder] = {}
+
+    def recorder(name: str) -> Recorder:
+        if name not in recorders:
+            recorders[name] = Recorder(host.client, name, host.identity, metrics=host.metrics)
+        return recorders[name]
+
+    env = Environment(host.client, informers, recorder, host.client.clock, options)
+    controllers: list[Controller] = []
+    for each in descriptors:
+        made = each.make(env, options)
+        if made is None:
+            _log.v(1, "Controller has nothing to do with these flags", controller=each.name)
+            continue
+        controllers.append(made)
+    async with asyncio.TaskGroup() as group:
+        for name, each_recorder in recorders.items():
+            group.create_task(each_recorder.run(), name=f"events:{name}")
+        group.create_task(informers.run(), name="informers")
+        await informers.wait_synced()
+        _log.info("Controllers start", count=len(controllers))
+        for controller in controllers:
+            group.create_task(controller.run(), name=controller.name)
+
+
+DAEMON = Daemon(
+    "controller-manager",
+    "Moves what is towards what is wanted: Deployments, ReplicaSets, endpoints, namespaces, nodes, garbage.",
+    _params(),
+    main,
+)
+
+if __name__ == "__main__":
+    run(DAEMON)

@@ -1,0 +1,131 @@
+"""All controllers, by upstream's names: the one list from which the daemon starts them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controlplane.controllers.controller import Controller, Environment
+from controlplane.controllers.deployment.controller import DeploymentController
+from controlplane.controllers.endpoints import EndpointsController
+from controlplane.controllers.endpointslice import EndpointSliceController
+from controlplane.controllers.garbage_collector import GarbageCollector
+from controlplane.controllers.namespace import NamespaceController
+from controlplane.controllers.node_ipam import NodeIPAMController
+from controlplane.controllers.node_lifecycle import NodeLifecycleController
+from controlplane.controllers.pod_gc import PodGCController
+from controlplane.controllers.replicaset import ReplicaSetController
+from controlplane.controllers.root_ca_publisher import RootCAPublisher
+from controlplane.controllers.service_account import ServiceAccountController
+from controlplane.controllers.taint_eviction import TaintEvictionController
+
+Options = Mapping[str, Any]
+Make = Callable[[Environment, Options], Controller | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """``make`` returns None when the flags leave the controller without work. ``alias`` is the older, shorter name."""
+
+    name: str
+    alias: str
+    make: Make
+    by_default: bool = True
+
+
+def descriptors() -> list[Descriptor]:
+    return [
+        Descriptor("serviceaccount-controller", "serviceaccount", lambda env, flags: ServiceAccountController(env)),
+        Descriptor("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", _root_ca_publisher),
+        Descriptor("namespace-controller", "namespace", _namespace),
+        Descriptor("garbage-collector-controller", "garbagecollector", _garbage_collector),
+        Descriptor("deployment-controller", "deployment", _deployment),
+        Descriptor("replicaset-controller", "replicaset", _replicaset),
+        Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
+        Descriptor("endpoints-controller", "endpoint", _endpoints),
+        Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
+        Descriptor("node-lifecycle-controller", "nodelifecycle", _node_lifecycle),
+        Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
+        Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
+    ]
+
+
+def _root_ca_publisher(env: Environment, flags: Options) -> Controller | None:
+    path = flags.get("root_ca_file")
+    if not path:
+        return None
+    try:
+        bundle = Path(path).read_text()
+    except OSError as error:
+        raise click.UsageError(f"--root-ca-file {path}: {error.strerror}") from None
+    return RootCAPublisher(env, bundle)
+
+
+def _namespace(env: Environment, flags: Options) -> Controller:
+    return NamespaceController(env, flags["concurrent_namespace_syncs"])
+
+
+def _garbage_collector(env: Environment, flags: Options) -> Controller | None:
+    return GarbageCollector(env, flags["concurrent_gc_syncs"]) if flags["enable_garbage_collector"] else None
+
+
+def _deployment(env: Environment, flags: Options) -> Controller:
+    return DeploymentController(env, flags["concurrent_deployment_syncs"])
+
+
+def _replicaset(env: Environment, flags: Options) -> Controller:
+    return ReplicaSetController(env, flags["concurrent_replicaset_syncs"])
+
+
+def _endpointslice(env: Environment, flags: Options) -> Controller:
+    return EndpointSliceController(env, flags["concurrent_service_endpoint_syncs"])
+
+
+def _endpoints(env: Environment, flags: Options) -> Controller:
+    return EndpointsController(env, flags["concurrent_endpoint_syncs"])
+
+
+def _pod_gc(env: Environment, flags: Options) -> Controller:
+    return PodGCController(env, flags["terminated_pod_gc_threshold"])
+
+
+def _node_lifecycle(env: Environment, flags: Options) -> Controller:
+    return NodeLifecycleController(env, flags["node_monitor_grace_period"], flags["node_startup_grace_period"])
+
+
+def _node_ipam(env: Environment, flags: Options) -> Controller | None:
+    if not flags["allocate_node_cidrs"]:
+        return None
+    clusters = [each.strip() for each in (flags.get("cluster_cidr") or "").split(",") if each.strip()]
+    if not clusters:
+        raise click.UsageError("--allocate-node-cidrs needs --cluster-cidr, the range to allocate from")
+    size = flags.get("node_cidr_mask_size")
+    masks = (size or flags.get("node_cidr_mask_size_ipv4") or 24, flags.get("node_cidr_mask_size_ipv6") or 64)
+    services = [each.strip() for each in (flags.get("service_cluster_ip_range") or "").split(",") if each.strip()]
+    try:
+        return NodeIPAMController(env, clusters, masks, services)
+    except ValueError as error:
+        raise click.UsageError(f"--cluster-cidr {flags['cluster_cidr']}: {error}") from None
+
+
+def chosen(wanted: Sequence[str]) -> list[Descriptor]:
+    """Read ``--controllers``: ``*`` for all that run by default, ``name`` for one more, ``-name`` for one less.
+
+    Raises click.UsageError, naming it, for a name that no controller has.
+    """
+    known = descriptors()
+    names = {alias: each.name for each in known for alias in (each.name, each.alias)}
+    on: set[str] = set()
+    off: set[str] = set()
+    everything = False
+    for word in wanted:
+        if word == "*":
+            everything = True
+            continue
+        name = word.removeprefix("-")
+        if name not in names:
+            raise click.UsageError(f'--controllers: "{name}" is not in the list of known controllers: {", ".join(sorted(names))}')
+        (off if word.startswith("-") else on).add(names[name])
+    return [each for each in known if each.name in on or (everything and each.by_default and each.name not in off)]

@@ -1,0 +1,143 @@
+"""What scheduler and controller manager have in common as daemons: a client, a health port, and leading or waiting to.
+
+Each daemon's ``__main__`` gives its flags and one coroutine; :func:`host` surrounds it. Imports nothing of either.
+"""
+
+import asyncio
+import os
+import ssl
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from client import kubeconfig
+from client.leaderelection import LeaderElector, LeadershipLostError, Timing
+from client.rest import Client
+from component import flags, logs, tls
+from component.healthz import Health, health_and_metrics_handler
+from component.metrics import Registry
+from component.serving import listening
+
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the daemon's own work is given."""
+
+    client: Client
+    health: Health
+    metrics: Registry
+    identity: str
+
+
+def params(port: int, lease: str) -> list[click.Parameter]:
+    """The flags that both have, with upstream's names and defaults."""
+    return [
+        flags.kubeconfig(),
+        flags.option("--bind-address", default="127.0.0.1", help="Address of the health and metrics port."),
+        flags.option("--secure-port", type=click.IntRange(0, 65535), default=port, help="The HTTPS port; 0 serves nothing."),
+        flags.option("--tls-cert-file", type=click.Path(), help="Certificate of the HTTPS port; self-signed without one."),
+        flags.option("--tls-private-key-file", type=click.Path(), help="Key of --tls-cert-file."),
+        flags.switch("--leader-elect", True, "Wait for a lease before working, so that one of several copies works."),
+        flags.option("--leader-elect-lease-duration", type=flags.DURATION, default="15s", help="How long a lease counts."),
+        flags.option("--leader-elect-renew-deadline", type=flags.DURATION, default="10s", help="When a leader gives up."),
+        flags.option("--leader-elect-retry-period", type=flags.DURATION, default="2s", help="Pause between two tries."),
+        flags.option("--leader-elect-resource-name", default=lease, help="Name of the lease."),
+        flags.option("--leader-elect-resource-namespace", default="kube-system", help="Namespace of the lease."),
+        flags.option("--kube-api-qps", type=float, default=0.0, help="Accepted and ignored: the API server itself asks to wait."),
+        flags.option("--kube-api-burst", type=int, default=0, help="Accepted and ignored, as --kube-api-qps."),
+    ]
+
+
+async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awaitable[None]]) -> None:
+    """Serve health, wait to lead if asked to, and run ``lead`` until cancelled."""
+    config = _client_config(options)
+    _check_tls_flags(options)
+    metrics = Registry()
+    health = Health()
+    identity = f"{os.uname().nodename}_{uuid.uuid4()}"
+    async with Client(config, component=name) as client, _served(options, health, metrics):
+        given = Host(client, health, metrics, identity)
+        if options["leader_elect"]:
+            await _elected(options, given, lead)
+        else:
+            await lead(given)
+
+
+def _client_config(options: Mapping[str, Any]) -> kubeconfig.Config:
+    path = options.get("kubeconfig")
+    if not path:
+        if os.environ.get("KUBERNETES_SERVICE_HOST"):
+            return kubeconfig.in_cluster()
+        raise click.UsageError("--kubeconfig is needed: it says where the API server is and who this daemon is")
+    try:
+        return kubeconfig.load(path)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--kubeconfig {path}: {error}") from None
+
+
+def _check_tls_flags(options: Mapping[str, Any]) -> None:
+    if bool(options.get("tls_cert_file")) != bool(options.get("tls_private_key_file")):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+
+
+async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host], Awaitable[None]]) -> None:
+    try:
+        timing = Timing(
+            options["leader_elect_lease_duration"],
+            options["leader_elect_renew_deadline"],
+            options["leader_elect_retry_period"],
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    elector = LeaderElector(
+        given.client,
+        options["leader_elect_resource_name"],
+        options["leader_elect_resource_namespace"],
+        identity=given.identity,
+        timing=timing,
+    )
+
+    async def work() -> None:
+        await lead(given)
+
+    try:
+        await elector.run(work)
+    except LeadershipLostError as error:
+        _log.error("Leadership lost", err=error)
+        raise
+
+
+@asynccontextmanager
+async def _served(options: Mapping[str, Any], health: Health, metrics: Registry) -> AsyncIterator[None]:
+    port = options["secure_port"]
+    if port == 0:
+        yield
+        return
+    context = await asyncio.to_thread(_server_context, options)
+    handler = health_and_metrics_handler(health, metrics)
+    async with listening(handler, options["bind_address"], port, context, drain_seconds=2.0) as address:
+        _log.v(1, "Serving health and metrics", url=address.url)
+        yield
+
+
+def _server_context(options: Mapping[str, Any]) -> ssl.SSLContext:
+    """The given certificate, or one made for this run; ssl reads only files, so that one passes through a private folder."""
+    if options.get("tls_cert_file"):
+        return tls.server_context(options["tls_cert_file"], options["tls_private_key_file"])
+    from component import x509  # imported here: it weighs 11 MB, and `up` always gives a certificate
+
+    address = options["bind_address"]
+    request = x509.Request(f"{address}@{uuid.uuid4().hex[:8]}", dns_names=("localhost",), ip_addresses=("127.0.0.1",))
+    pair = x509.issue(x509.new_ca(f"{address}-ca"), request)
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        pair.save(certificate, key)
+        return tls.server_context(certificate, key)

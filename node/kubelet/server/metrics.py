@@ -1,0 +1,165 @@
+"""``/metrics``, ``/metrics/resource`` and ``/stats/summary``: numbers about the kubelet, its node and its containers.
+
+Container usage comes from a :class:`StatsSource` (CRI's container stats; see ``node.kubelet.stats``), the node's own from
+``/proc``. Called by ``routes.py``.
+"""
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+
+from apimachinery import times
+from component.clock import Clock
+from component.metrics import CONTENT_TYPE, Registry
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """One running container. ``cpu_nanoseconds`` is cumulative; 0 where the runtime says nothing."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    name: str
+    timestamp_ns: int
+    cpu_nanoseconds: int = 0
+    cpu_nanocores: int = 0
+    memory_working_set: int = 0
+    memory_usage: int = 0
+    memory_rss: int = 0
+    rootfs_used: int = 0
+    rootfs_inodes: int = 0
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    name: str
+    cpu_nanoseconds: int
+    memory_working_set: int
+    memory_available: int
+    boot: datetime
+
+
+class StatsSource(Protocol):
+    """Where usage comes from."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    async def containers(self) -> Sequence[ContainerUsage]: ...
+
+
+def read_node(name: str, stat: str, meminfo: str) -> NodeUsage:
+    """From the texts of ``/proc/stat`` and ``/proc/meminfo``. Pure."""
+    lines = {line.split()[0]: line.split()[1:] for line in stat.splitlines() if line}
+    ticks = [int(value) for value in lines["cpu"][:8]]
+    busy = sum(ticks) - ticks[3] - ticks[4]  # all but idle and iowait
+    memory = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line}
+    inactive = memory.get("Inactive(file)", 0)
+    used = memory["MemTotal"] - memory["MemFree"]
+    boot = datetime.fromtimestamp(int(lines["btime"][0]), UTC)
+    hertz = os.sysconf("SC_CLK_TCK")
+    return NodeUsage(name, busy * 10**9 // hertz, max(0, used - inactive), memory.get("MemAvailable", 0), boot)
+
+
+def _read_proc() -> tuple[str, str]:
+    with open("/proc/stat") as stat, open("/proc/meminfo") as meminfo:
+        return stat.read(), meminfo.read()
+
+
+class Pages:
+    """The three pages as handlers."""
+
+    def __init__(self, registry: Registry, stats: StatsSource | None, clock: Clock) -> None:
+        self._registry = registry
+        self._stats = stats
+        self._clock = clock
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(self._registry.expose)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def resource(self, request: web.Request) -> web.Response:
+        node, containers = await self._read()
+        return web.Response(body=resource_metrics(node, containers), headers={"Content-Type": CONTENT_TYPE})
+
+    async def summary(self, request: web.Request) -> web.Response:
+        node, containers = await self._read()
+        return web.Response(body=orjson.dumps(summary(node, containers, self._clock.now())), content_type="application/json")
+
+    async def _read(self) -> tuple[NodeUsage, Sequence[ContainerUsage]]:
+        if self._stats is None:
+            raise web.HTTPServiceUnavailable(text="this kubelet has no source of statistics")
+        stat, meminfo = await asyncio.to_thread(_read_proc)
+        return read_node(self._stats.node_name, stat, meminfo), await self._stats.containers()
+
+
+def resource_metrics(node: NodeUsage, containers: Sequence[ContainerUsage]) -> bytes:
+    """Upstream's resource metrics, which metrics-server scrapes. Pure."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    pods: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for item in containers:
+        labels = f'container="{item.name}",namespace="{item.namespace}",pod="{item.pod}"'
+        when = item.timestamp_ns // 10**6
+        lines["container_cpu_usage_seconds_total"].append(f"{{{labels}}} {item.cpu_nanoseconds / 1e9:.9g} {when}")
+        lines["container_memory_working_set_bytes"].append(f"{{{labels}}} {item.memory_working_set} {when}")
+        if item.started_at:
+            lines["container_start_time_seconds"].append(f"{{{labels}}} {item.started_at.timestamp():.9f}")
+        pod = pods[(item.namespace, item.pod)]
+        pod[0] += item.cpu_nanoseconds
+        pod[1] += item.memory_working_set
+        pod[2] = max(pod[2], when)
+    lines["node_cpu_usage_seconds_total"].append(f" {node.cpu_nanoseconds / 1e9:.9g}")
+    lines["node_memory_working_set_bytes"].append(f" {node.memory_working_set}")
+    for (namespace, name), (cpu, memory, when) in pods.items():
+        labels = f'namespace="{namespace}",pod="{name}"'
+        lines["pod_cpu_usage_seconds_total"].append(f"{{{labels}}} {cpu / 1e9:.9g} {when}")
+        lines["pod_memory_working_set_bytes"].append(f"{{{labels}}} {memory} {when}")
+    lines["resource_scrape_error"].append(" 0")
+    out = []
+    for name in sorted(lines):
+        kind = "counter" if name.endswith("_total") else "gauge"
+        out.append(f"# TYPE {name} {kind}")
+        out += [name + line for line in lines[name]]
+    return ("\n".join(out) + "\n").encode()
+
+
+def summary(node: NodeUsage, containers: Sequence[ContainerUsage], now: datetime) -> dict[str, Any]:
+    """``stats/v1alpha1`` Summary, as far as CRI tells. Pure."""
+    pods: dict[str, dict[str, Any]] = {}
+    for item in containers:
+        reference = {"name": item.pod, "namespace": item.namespace, "uid": item.pod_uid}
+        pod = pods.setdefault(item.pod_uid, {"podRef": reference, "containers": []})
+        when = times.format_time(datetime.fromtimestamp(item.timestamp_ns / 1e9, UTC))
+        cpu = {"time": when, "usageNanoCores": item.cpu_nanocores, "usageCoreNanoSeconds": item.cpu_nanoseconds}
+        memory = {
+            "time": when,
+            "usageBytes": item.memory_usage,
+            "workingSetBytes": item.memory_working_set,
+            "rssBytes": item.memory_rss,
+        }
+        rootfs = {"time": when, "usedBytes": item.rootfs_used, "inodesUsed": item.rootfs_inodes}
+        entry: dict[str, Any] = {"name": item.name, "cpu": cpu, "memory": memory, "rootfs": rootfs}
+        if item.started_at:
+            entry["startTime"] = times.format_time(item.started_at)
+        pod["containers"].append(entry)
+    for pod in pods.values():
+        for part, keys in (("cpu", ("usageNanoCores", "usageCoreNanoSeconds")), ("memory", ("usageBytes", "workingSetBytes"))):
+            total = {key: sum(entry[part][key] for entry in pod["containers"]) for key in keys}
+            pod[part] = {"time": pod["containers"][0][part]["time"], **total}
+    stamp = times.format_time(now)
+    about_node = {
+        "nodeName": node.name,
+        "startTime": times.format_time(node.boot),
+        "cpu": {"time": stamp, "usageCoreNanoSeconds": node.cpu_nanoseconds},
+        "memory": {"time": stamp, "availableBytes": node.memory_available, "workingSetBytes": node.memory_working_set},
+    }
+    return {"node": about_node, "pods": list(pods.values())}

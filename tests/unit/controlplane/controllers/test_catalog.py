@@ -1,0 +1,31 @@
+import click
+import pytest
+
+from controlplane.controllers import catalog
+
+
+def test_names_are_distinct() -> None:
+    known = catalog.descriptors()
+    assert len({each.name for each in known} | {each.alias for each in known}) == 2 * len(known)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "absent"),
+    [
+        (["*"], set()),
+        (["*", "-nodeipam"], {"node-ipam-controller"}),
+        (["*", "-garbage-collector-controller", "-podgc"], {"garbage-collector-controller", "pod-garbage-collector-controller"}),
+    ],
+)
+def test_chosen(wanted: list[str], absent: set[str]) -> None:
+    everything = {each.name for each in catalog.descriptors()}
+    assert {each.name for each in catalog.chosen(wanted)} == everything - absent
+
+
+def test_only_named_ones() -> None:
+    assert [each.name for each in catalog.chosen(["deployment"])] == ["deployment-controller"]
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(click.UsageError, match='"nosuch" is not in the list'):
+        catalog.chosen(["*", "nosuch"])
