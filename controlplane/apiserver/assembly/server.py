@@ -51,7 +51,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         backend = await storage.open_backend(config.storage)
         stack.push_async_callback(backend.close)
-        kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl))
+        kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
         kinds = [one for one in kinds if one.info.gvk.api_version not in config.disabled_groups]
         caches = await stack.enter_async_context(storage.running_caches(backend, kinds))
         stores = resources.stores_for(kinds, caches)
