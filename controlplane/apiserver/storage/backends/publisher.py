@@ -58,12 +58,14 @@ class Publisher:
         self._current = current
         self._read_history = read_history
         self._subscriptions: set[_Subscription] = set()
+        self._closed = False
 
     def publish(self, events: Sequence[BackendEvent]) -> None:
         for subscription in self._subscriptions:
             subscription.push(events)
 
     def close(self) -> None:
+        self._closed = True
         for subscription in self._subscriptions:
             subscription.closed = True
             subscription.wake()
@@ -71,6 +73,7 @@ class Publisher:
     async def follow(self, prefix: str, after: int) -> AsyncIterator[Sequence[BackendEvent]]:
         """The watch itself; see ``Backend.watch``."""
         subscription = _Subscription()
+        subscription.closed = self._closed
         self._subscriptions.add(subscription)
         try:
             position = after

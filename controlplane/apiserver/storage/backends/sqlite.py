@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +39,7 @@ _T = TypeVar("_T")
 SWEEP_REVISIONS = 500  # how much history one step of compaction forgets; writes go on between steps
 SHRINK_PAGES = 200
 EXPIRY_GROUP = 200  # expired keys deleted per step
+EXPIRY_RETRY = 10.0  # seconds
 
 
 @dataclass(slots=True)
@@ -214,6 +216,14 @@ class SQLiteBackend:
         """Take back what was not written, with all that was admitted on top of it."""
         self._pending = []
         self._ledger.undo([pending.admitted for pending in group])
+        first = group[0].admitted.revision
+        self._expiring = [waiting for waiting in self._expiring if waiting[2] < first]
+        for pending in group:
+            if pending.waiter is None:  # an expiry that did not happen
+                self._expiring += [
+                    (self._now() + EXPIRY_RETRY, key, old.mod_revision) for key, old in pending.admitted.undo if old
+                ]
+        heapq.heapify(self._expiring)
         for pending in reversed(group):
             for _, key, _, previous, _, _ in reversed(pending.rows):
                 if previous:
@@ -368,12 +378,13 @@ def _event(row: Row) -> BackendEvent:
 def _open(path: Path, synchronous: str) -> tuple[Lock, Database, Database, Loaded]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = Lock(path.with_name(path.name + ".lock"))
-    try:
+    with ExitStack() as undo:
+        undo.callback(lock.release)
         writer = Database(path, synchronous=synchronous)
+        undo.callback(writer.close)
         path.chmod(0o600)
         writer.check()
         loaded = writer.load()
-        return lock, writer, Database(path, read_only=True), loaded
-    except BaseException:
-        lock.release()
-        raise
+        reader = Database(path, read_only=True)
+        undo.pop_all()
+    return lock, writer, reader, loaded

@@ -83,20 +83,24 @@ class Database:
         self._path = path
         with translated(path):
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=32)
-            run = self._connection.execute
-            if read_only:
-                run("PRAGMA query_only = 1")
-                run("PRAGMA cache_size = -1024")
-                return
-            run("PRAGMA auto_vacuum = INCREMENTAL")
-            run("PRAGMA journal_mode = WAL")
-            run(f"PRAGMA synchronous = {synchronous}")
-            run("PRAGMA cache_size = -2048")
-            run("PRAGMA journal_size_limit = 16777216")
-            self._prepare()
+        try:
+            with translated(path):
+                if read_only:
+                    self._connection.execute("PRAGMA query_only = 1")
+                    self._connection.execute("PRAGMA cache_size = -1024")
+                else:
+                    self._prepare(synchronous)
+        except BaseException:
+            self._connection.close()
+            raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, synchronous: str) -> None:
         run = self._connection.execute
+        run("PRAGMA auto_vacuum = INCREMENTAL")
+        run("PRAGMA journal_mode = WAL")
+        run(f"PRAGMA synchronous = {synchronous}")
+        run("PRAGMA cache_size = -2048")
+        run("PRAGMA journal_size_limit = 16777216")
         if run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             self._connection.executescript(
                 f"BEGIN; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
@@ -116,7 +120,8 @@ class Database:
         with translated(self._path):
             found = [row[0] for row in self._connection.execute("PRAGMA quick_check(5)")]
         if found != ["ok"]:
-            raise StorageCorruptError(_damaged(self._path, "; ".join(found)))
+            lines = [line for text in found for line in text.splitlines()]
+            raise StorageCorruptError(_damaged(self._path, "; ".join(lines[:5])))
 
     def load(self) -> Loaded:
         with translated(self._path):
