@@ -42,6 +42,8 @@ async def history(backend: Backend, prefix: str, after: int) -> Any:
     """All events of a watch so far; a marker written at the end tells when to stop."""
     last = (await backend.commit((), (Put("/marker", b""),))).revision
     events: list[BackendEvent] = []
+    if after >= last:
+        return events
     try:
         async for batch in backend.watch("", after):
             events += batch

@@ -13,7 +13,7 @@ from controlplane.apiserver.storage.cacher.event import Event
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import Matches
 
-QUEUE_BOUND = 1_000
+QUEUE_BOUND = 4_000
 BATCH = 200  # frames given out at once, so that one connection does not hold up the others
 BOOKMARK_SECONDS = 60.0
 BOOKMARK_BEFORE_END = 2.0
