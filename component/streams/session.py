@@ -32,10 +32,12 @@ class Stream:
         self._writable = asyncio.Event()
 
     async def read(self) -> bytes:
-        """The next chunk, or ``b""`` after the peer has closed its side. Raises StreamClosedError after a reset."""
+        """The next chunk, or ``b""`` after the peer has closed its side, or everything.
+
+        A reset is an end like any other here: upstream's servers reset all streams when a command is over. Whether it
+        went well is told by the status on the error stream.
+        """
         while not self._chunks:
-            if self._reset:
-                raise StreamClosedError("the stream was reset")
             if self._ended:
                 return b""
             self._readable.clear()
@@ -203,15 +205,17 @@ class Session(FlowProtocol):
         self._incoming.put_nowait(None)
 
     def _forget(self, number: int) -> None:
-        if not self.core.is_open(number):
-            self._streams.pop(number, None)
+        """Let go of a stream that has ended both ways. The core may be ahead of us: it has seen the whole batch."""
+        if not self.core.is_open(number) and (stream := self._streams.pop(number, None)):
+            stream.on_lost()
 
     def _handle(self, event: spdy.Event) -> None:
         match event:
             case spdy.DataReceived(number, data, fin):
                 if stream := self._streams.get(number):
                     stream.on_data(data, fin=fin)
-                    self._forget(number)
+                    if fin:
+                        self._forget(number)
                     if stream.held > HIGH_WATER:
                         self.pause_reading()
             case spdy.StreamOpened(number, headers, fin):

@@ -7,11 +7,13 @@ import asyncio
 import ctypes
 import os
 import stat
+import struct
 from pathlib import Path
 from types import TracebackType
 
 _BLOCK = 64 * 1024
-_IN_MODIFY, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE_SELF = 0x2, 0x80, 0x100, 0x400
+_IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x8, 0x80, 0x100
+_EVENT = struct.Struct("iIII")
 
 
 def open_log(path: Path) -> int:
@@ -62,19 +64,20 @@ def tail_offset(file: int, lines: int) -> int:
 class Growth:
     """Wakes when something happens in the directory of a log. Where inotify is exhausted, it only sleeps.
 
-    Use as a context manager; ``wait`` returns after a change or ``seconds``, whichever is first.
+    Use as a context manager. A writer that closes its file is worth a look at whether the container still runs.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._file = -1
         self._event = asyncio.Event()
+        self.closed = False  # whether the last change, as far as waited for, was a writer closing its file
 
     def __enter__(self) -> "Growth":
         libc = ctypes.CDLL(None, use_errno=True)
         self._file = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._file >= 0:
-            mask = _IN_MODIFY | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF
+            mask = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE
             libc.inotify_add_watch(self._file, os.fsencode(self._directory), mask)
             asyncio.get_running_loop().add_reader(self._file, self._on_change)
         return self
@@ -86,16 +89,24 @@ class Growth:
 
     def _on_change(self) -> None:
         try:
-            os.read(self._file, 4096)
+            events = os.read(self._file, 16 * 1024)
         except BlockingIOError:
             return
+        position, closed = 0, False
+        while position < len(events):
+            _, mask, _, length = _EVENT.unpack_from(events, position)
+            closed |= bool(mask & _IN_CLOSE_WRITE)
+            position += _EVENT.size + length
+        self.closed |= closed
         self._event.set()
 
-    async def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> bool:
+        """Return after a change or ``seconds``. False when it may be over: nothing came, or the writer closed its file."""
+        self.closed = self.closed and self._event.is_set()
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
-            return
-        finally:
-            self._event.clear()
+            return False
+        self._event.clear()
+        return not self.closed

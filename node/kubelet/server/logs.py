@@ -12,6 +12,7 @@ from node.kubelet.server.cri_log import Converter, Options
 
 _CHUNK = 256 * 1024
 _PATIENCE = 1.0  # seconds between two looks at whether the container still runs
+_GATHER = 0.01  # seconds in which a busy writer's lines come together, so that each does not cost a round
 _LONGEST_LINE = 1 << 20
 
 Running = Callable[[], Awaitable[bool]]
@@ -95,7 +96,8 @@ class _Reader:
     async def chunks(self, growth: log_file.Growth, running: Running) -> AsyncGenerator[bytes]:
         if self._file >= 0 and self._options.tail is not None:
             self._offset = await asyncio.to_thread(log_file.tail_offset, self._file, self._options.tail)
-        last_look = False
+        last_look = self._options.follow and not await running()
+        patience = _PATIENCE
         while not self._converter.full:
             lines = await asyncio.to_thread(self._next_lines, final=not self._options.follow or last_look)
             if lines:
@@ -104,9 +106,12 @@ class _Reader:
             elif not self._options.follow or last_look:
                 return
             elif not await asyncio.to_thread(self._reopen_if_rotated):
-                last_look = not await running()
-                if not last_look:
-                    await growth.wait(_PATIENCE)
+                if await growth.wait(patience):
+                    await asyncio.sleep(_GATHER)
+                else:
+                    last_look = not await running()
+                    # A runtime closes the log a moment before it tells that the container has ended.
+                    patience = min(_PATIENCE, max(patience, _GATHER) * 2) if not growth.closed else _GATHER
 
     def _next_lines(self, *, final: bool) -> bytes:
         """Complete lines from the file; b"" at its present end. ``final`` lets a last line go without an end."""

@@ -33,10 +33,10 @@ async def get(http: aiohttp.ClientSession, path: str, **headers: str) -> tuple[i
 @pytest.mark.parametrize(
     ("header", "status"),
     [
-        ({}, 401),
-        ({"Authorization": "Bearer bad"}, 401),
-        ({"Authorization": "Basic x"}, 401),
-        ({"Authorization": "Bearer weak"}, 403),
+        ("", 401),
+        ("Bearer bad", 401),
+        ("Basic x", 401),
+        ("Bearer weak", 403),
     ],
 )
 async def test_strangers_stay_outside(kubelet: Running, header: str, status: int) -> None:
