@@ -68,7 +68,7 @@ class WatchAnswer:
         self.on_end: Callable[[], None] | None = None
 
     async def prepare(self, request: BaseRequest) -> None:
-        self.keep_alive = not request.message.should_close
+        self.keep_alive = request.keep_alive
         transport = request.transport
         timer = asyncio.get_running_loop().call_later(self._seconds, self._watch.close)
         try:

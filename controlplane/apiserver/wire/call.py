@@ -42,11 +42,10 @@ class Call:
     )
 
     def __init__(self, http: BaseRequest) -> None:
-        message = http.message
         self.http = http
-        self.method: str = message.method
-        self.path, _, self.query_string = message.path.partition("?")
-        self.headers: CIMultiDictProxy[str] = message.headers
+        self.method: str = http.method
+        self.path, _, self.query_string = http.raw_path.partition("?")
+        self.headers: CIMultiDictProxy[str] = http.headers
         self.received = time.time()
         self.started = time.perf_counter()
         self.info = NO_INFO

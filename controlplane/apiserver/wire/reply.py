@@ -79,7 +79,7 @@ class Reply:
         return b"".join(lines)
 
     async def prepare(self, request: BaseRequest) -> None:
-        if request.message.should_close:
+        if not request.keep_alive:
             self.keep_alive = False
         transport = request.transport
         if transport is None:
