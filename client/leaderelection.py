@@ -22,7 +22,7 @@ from client.rest import Client, is_not_found
 from component import logs
 from component.clock import Clock, timeout
 from component.errors import OperatorError
-from component.tasks import jitter
+from component.tasks import Backoff, jitter
 
 _JITTER = 1.2
 _log = logs.get(__name__)
@@ -116,10 +116,17 @@ class LeaderElector:
             raise LeadershipLostError(f"lost the lease {self._namespace}/{self._name}") from None
 
     async def _acquire(self) -> None:
+        """Try until the lease is ours. A server that is only just starting is asked again sooner than a held lease."""
+        failing = Backoff(0.1, self._timing.retry_period, clock=self._clock, rng=self._random)
         while True:
-            if await self._attempt():
-                return
-            await self._clock.sleep(jitter(self._timing.retry_period, _JITTER, self._random))
+            try:
+                if await self._take():
+                    return
+                pause = jitter(self._timing.retry_period, _JITTER, self._random)
+            except (StatusError, ConnectionError) as error:
+                _log.v(2, "Lease could not be taken", lease=self._name, err=error)
+                pause = failing.step()
+            await self._clock.sleep(pause)
 
     async def _renew(self) -> None:
         while True:
@@ -135,11 +142,11 @@ class LeaderElector:
                 raise LeadershipLostError(f"not renewed for {self._timing.renew_deadline:g} s") from None
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease if that is allowed; False when it is not, or when the request failed."""
+        """Renew the lease if that is allowed; False when it is not, or when the request failed."""
         try:
             return await self._take()
         except (StatusError, ConnectionError) as error:
-            _log.v(2, "Lease could not be taken or renewed", lease=self._name, err=error)
+            _log.v(2, "Lease could not be renewed", lease=self._name, err=error)
             return False
 
     async def _take(self) -> bool:

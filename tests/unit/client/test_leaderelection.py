@@ -116,6 +116,15 @@ async def test_a_dead_leader_is_replaced_after_the_lease_by_the_observers_clock(
     assert state == ["began"]
 
 
+async def test_a_candidate_started_before_its_server_leads_soon_after_it_answers(candidate, server, clock):
+    server.down = True
+    _, state = candidate("one")
+    await clock.advance(3)
+    server.down = False
+    await clock.advance(3)
+    assert state == ["began"]
+
+
 async def test_a_leader_cut_off_stops_before_others_may_begin(candidate, server, clock):
     task, state = candidate("one")
     await clock.advance(3)
