@@ -73,10 +73,23 @@ def _parse(data: bytes, media_type: str, expected: GroupVersionKind) -> tuple[An
         if media_type == negotiate.YAML:
             value, repeated = yaml.decode_strict(data)
             return value, lambda: repeated
+        if media_type == negotiate.PROTOBUF:
+            return _protobuf(data, expected), list
         return json.decode(data), lambda: json.duplicate_keys(data)
     except errors.StatusError as problem:
+        if media_type == negotiate.PROTOBUF:
+            raise
         prefix = "" if media_type == negotiate.YAML else "couldn't get version/kind; json parse error: "
         raise _unrecognized(expected, prefix + problem.message, data) from None
+
+
+def _protobuf(data: bytes, expected: GroupVersionKind) -> Object:
+    from apimachinery.codecs import protobuf
+
+    try:
+        return protobuf.decode(data)
+    except ValueError as problem:
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {expected.kind}): {problem}") from None
 
 
 def _unrecognized(expected: GroupVersionKind, why: str, data: bytes) -> errors.StatusError:

@@ -12,7 +12,7 @@ from controlplane.apiserver.wire.call import Call
 Object = dict[str, Any]
 
 LIMIT = 3 * 1024 * 1024
-ACCEPTED = (negotiate.JSON, negotiate.YAML)
+ACCEPTED = negotiate.BODIES
 
 
 async def read(call: Call, limit: int = LIMIT) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from apimachinery.codecs import negotiate
+from apimachinery.codecs import negotiate, protobuf
 from apimachinery.codecs.json import encode
 from apimachinery.codecs.negotiate import MediaType
 from controlplane.apiserver.endpoints import table
@@ -19,7 +19,7 @@ from controlplane.apiserver.wire.reply import Reply
 
 Object = dict[str, Any]
 
-OFFERS = (negotiate.JSON, negotiate.YAML)
+OFFERS = negotiate.BODIES
 GZIP_ABOVE = 128 * 1024
 _PLAIN = MediaType(negotiate.JSON)
 PARTIAL = "PartialObjectMetadata"
@@ -27,7 +27,13 @@ PARTIAL = "PartialObjectMetadata"
 
 @lru_cache(maxsize=512)
 def _accepted(header: str, kinds: tuple[str, ...]) -> MediaType:
-    return negotiate.accepts(header, OFFERS, kinds)
+    chosen = negotiate.accepts(header, OFFERS, kinds)
+    if chosen.name == negotiate.PROTOBUF:
+        # JSON is ready bytes here and protobuf is not: clients that take both (client-go's default) get JSON
+        for other in negotiate.parse_accept(header):
+            if other.name == negotiate.JSON and other.as_kind == chosen.as_kind and other.quality >= chosen.quality:
+                return other
+    return chosen
 
 
 def accepted(call: Call, kinds: tuple[str, ...] = ("", "Table", PARTIAL)) -> MediaType:
@@ -54,6 +60,8 @@ def value_reply(call: Call, value: Object, wanted: MediaType | None = None, stat
         wanted = accepted(call, ("",))
     if wanted.name == negotiate.YAML:
         return Reply(status, to_yaml(value), negotiate.YAML)
+    if wanted.name == negotiate.PROTOBUF and (packed := protobuf.encode(value)) is not None:
+        return Reply(status, packed, negotiate.PROTOBUF)
     if is_true(call.query.get("pretty")):
         return Reply(status, orjson.dumps(value, option=orjson.OPT_INDENT_2))
     return Reply(status, encode(value))
