@@ -127,9 +127,7 @@ async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
         if problem.code != 410:
             raise
         stream = _ErrorOnly(problem)
-    content_type = (
-        b"application/vnd.kubernetes.protobuf;stream=watch" if wanted.name == negotiate.PROTOBUF else b"application/json"
-    )
+    content_type = f"{negotiate.PROTOBUF};stream=watch" if wanted.name == negotiate.PROTOBUF else negotiate.JSON
     return WatchAnswer(stream, line_maker(call, scope, wanted), content_type.encode(), seconds, open_watches, scope.info.plural)
 
 
