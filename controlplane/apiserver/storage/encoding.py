@@ -12,7 +12,8 @@ import orjson
 from controlplane.apiserver.storage.interface import Traits
 
 _METADATA = b'"metadata":{'
-_VERSION = b'"resourceVersion":"'
+_START = b'{"metadata":{"resourceVersion":"'
+_BRACE = ord("}")
 NO_TRAITS = Traits()
 _LEADING = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -27,44 +28,41 @@ def encode(obj: dict[str, Any]) -> bytes:
     return orjson.dumps(ordered)
 
 
-def with_revision(value: bytes, revision: int) -> tuple[bytes, int]:
-    """``value`` with its resourceVersion, and where ``"metadata"`` begins. Raises ValueError for bytes ``encode`` never made."""
-    at = value.find(_METADATA)
-    if at < 0:
-        raise ValueError("a stored value has no metadata")
-    inside = at + len(_METADATA)
-    closing = b'"' if value[inside : inside + 1] == b"}" else b'",'
-    return b"%b%b%d%b%b" % (value[:inside], _VERSION, revision, closing, value[inside:]), at
+def head_of(api_version: str, kind: str) -> bytes:
+    """How stored values of a kind begin, up to ``"metadata"``."""
+    return b'{"apiVersion":%b,"kind":%b,' % (orjson.dumps(api_version), orjson.dumps(kind))
 
 
 class StoredEntry:
-    """See ``Entry``. One bytes object; everything else is cut from it when asked for."""
+    """See ``Entry``. What is kept is ``item``, so that lists are joined without a copy; ``body`` is put together when asked for.
 
-    __slots__ = ("_at", "body", "key", "revision", "traits")
+    ``head`` is shared by the entries of a collection. Raises ValueError for bytes that ``encode`` never made.
+    """
 
-    def __init__(self, key: str, value: bytes, revision: int, traits: Traits = NO_TRAITS) -> None:
-        self.key = key
-        self.revision = revision
-        self.body, self._at = with_revision(value, revision)
-        self.traits = traits
+    __slots__ = ("head", "item", "key", "revision", "traits")
+
+    def __init__(self, key: str, value: bytes, revision: int, traits: Traits = NO_TRAITS, head: bytes = b"") -> None:
+        at = len(head) if head and value.startswith(head) else value.find(_METADATA)
+        inside = at + len(_METADATA)
+        if at < 0 or value[at:inside] != _METADATA:
+            raise ValueError("a stored value has no metadata")
+        self.key, self.revision, self.traits = key, revision, traits
+        self.head = head if at == len(head) else value[:at]
+        closing = b'"' if value[inside] == _BRACE else b'",'
+        self.item = b"".join((_START, b"%d" % revision, closing, memoryview(value)[inside:]))
 
     @property
-    def item(self) -> bytes:
-        return b"{" + self.body[self._at :]
+    def body(self) -> bytes:
+        return self.head + self.item[1:]
 
     @property
     def value(self) -> bytes:
         """The stored bytes, without resourceVersion."""
-        inside = self._at + len(_METADATA)
-        after = inside + len(_VERSION) + len(str(self.revision)) + 1
-        if self.body[after : after + 1] == b",":
-            after += 1
-        return self.body[:inside] + self.body[after:]
+        return self.head + _METADATA + self.item[self._rest() :]
 
     def holds(self, value: bytes) -> bool:
         """Whether these stored bytes are the ones of this entry."""
-        inside = self._at + len(_METADATA)
-        return self.body[:inside] == value[:inside] and self.value == value
+        return self.value == value
 
     def decode(self) -> dict[str, Any]:
         decoded: dict[str, Any] = orjson.loads(self.body)
@@ -72,7 +70,12 @@ class StoredEntry:
 
     def at(self, revision: int) -> "StoredEntry":
         """The same object with another resourceVersion, as a deletion carries it."""
-        return StoredEntry(self.key, self.value, revision, self.traits)
+        return StoredEntry(self.key, self.value, revision, self.traits, self.head)
+
+    def _rest(self) -> int:
+        """Where the metadata goes on after the resourceVersion."""
+        after = len(_START) + len(str(self.revision)) + 1
+        return after if self.item[after] == _BRACE else after + 1
 
     def __repr__(self) -> str:
         return f"StoredEntry({self.key!r}, revision={self.revision})"

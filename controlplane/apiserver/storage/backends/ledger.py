@@ -14,10 +14,12 @@ from controlplane.apiserver.storage.interface import BackendEvent, Condition, De
 
 
 class KeyState(NamedTuple):
-    """Where a living key stands."""
+    """Where a living key stands. ``key`` is the one string that everybody may share; ``position`` counts within the revision."""
 
+    key: str
     mod_revision: int
     create_revision: int
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Ledger:
                 ttls.append(0)
             else:
                 created = old.create_revision if old else revision
-                self.keys[key] = KeyState(revision, created)
+                self.keys[key] = KeyState(old.key if old else key, revision, created, len(events))
                 events.append(BackendEvent(key, operation.value, revision, created, old.mod_revision if old else 0))
                 ttls.append(operation.ttl)
             undo.append((key, old))

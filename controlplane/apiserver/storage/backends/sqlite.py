@@ -12,15 +12,16 @@ import heapq
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from controlplane.apiserver.storage.backends.ledger import Admitted, KeyState, Ledger, check_distinct, prefix_end
 from controlplane.apiserver.storage.backends.publisher import HISTORY_PAGE, Publisher
 from controlplane.apiserver.storage.backends.sqlite_file import MAX_OPERATIONS, POSITION_BITS, Database, Loaded, Lock, Row
+from controlplane.apiserver.storage.backends.worker import Worker
 from controlplane.apiserver.storage.interface import (
     BackendEvent,
     Commit,
@@ -60,15 +61,16 @@ class SQLiteBackend:
         self._path, self._lock, self._now = path, lock, now
         self._write_database, self._read_database = writer, reader
         self._loop = asyncio.get_running_loop()
-        self._writer = ThreadPoolExecutor(1, "storage-writer")
-        self._reader = ThreadPoolExecutor(1, "storage-reader")
+        self._writer = Worker("storage-writer")
+        self._reader = Worker("storage-reader")
         self._revision, self._compacted = loaded.revision, loaded.compacted
         self._ledger = Ledger(loaded.revision)
-        self._ids: dict[str, int] = {}
         self._expiring: list[tuple[float, str, int]] = []
         for key, row_id, created, expires in loaded.latest:
-            self._ledger.keys[key] = KeyState(row_id >> POSITION_BITS, created)
-            self._note(key, row_id, expires)
+            modified = row_id >> POSITION_BITS
+            same = created if created == modified else modified  # one number in memory, not two
+            self._ledger.keys[key] = KeyState(key, same, created, row_id & (MAX_OPERATIONS - 1))
+            self._note_expiry(expires, key, modified)
         self._pending: list[_Pending] = []
         self._writing: list[_Pending] = []
         self._flush_due = False
@@ -120,7 +122,10 @@ class SQLiteBackend:
         first, end = max(prefix, start), prefix_end(prefix)
         rows = await self._read(lambda: self._read_database.range(first, end, at, limit + 1 if limit else 0))
         self._checked(at)
-        items = [KeyValue(key, value, created, modified) for key, value, created, modified in rows]
+        known = self._ledger.keys
+        items = [
+            KeyValue(known[key].key if key in known else key, value, created, modified) for key, value, created, modified in rows
+        ]
         if not limit or len(items) <= limit:
             return Range(items, at)
         beyond = items[limit].key
@@ -156,32 +161,28 @@ class SQLiteBackend:
         if admitted is None:
             return None
         rows: list[Row] = []
-        for position, (event, ttl) in enumerate(zip(admitted.events, admitted.ttls, strict=True)):
-            row_id = (admitted.revision << POSITION_BITS) + position
+        for event, ttl, (key, old) in zip(admitted.events, admitted.ttls, admitted.undo, strict=True):
+            row_id = (admitted.revision << POSITION_BITS) + len(rows)
+            previous = (old.mod_revision << POSITION_BITS) + old.position if old else 0
             expires = self._now() + ttl if ttl else None
-            previous = self._ids.get(event.key, 0)
-            rows.append((row_id, event.key, event.create_revision, previous, expires, event.value))
-            if event.value is None:
-                self._ids.pop(event.key, None)
-            else:
-                self._note(event.key, row_id, expires)
+            rows.append((row_id, key, event.create_revision, previous, expires, event.value))
+            self._note_expiry(expires, key, admitted.revision)
         self._pending.append(_Pending(admitted, rows, waiter))
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)  # whoever commits in this turn of the loop rides along
         return admitted
 
-    def _note(self, key: str, row_id: int, expires: float | None) -> None:
-        self._ids[key] = row_id
+    def _note_expiry(self, expires: float | None, key: str, revision: int) -> None:
         if expires is not None:
-            heapq.heappush(self._expiring, (expires, key, row_id >> POSITION_BITS))
+            heapq.heappush(self._expiring, (expires, key, revision))
 
     def _flush(self) -> None:
         self._flush_due = False
         if self._writing or not self._pending:
             return
         self._writing, self._pending = self._pending, []
-        self._writer.submit(self._write, self._writing)
+        self._writer.submit(partial(self._write, self._writing))
 
     def _write(self, group: list[_Pending]) -> None:
         """On the writing thread."""
@@ -224,12 +225,7 @@ class SQLiteBackend:
                     (self._now() + EXPIRY_RETRY, key, old.mod_revision) for key, old in pending.admitted.undo if old
                 ]
         heapq.heapify(self._expiring)
-        for pending in reversed(group):
-            for _, key, _, previous, _, _ in reversed(pending.rows):
-                if previous:
-                    self._ids[key] = previous
-                else:
-                    self._ids.pop(key, None)
+        for pending in group:
             if pending.waiter is not None and not pending.waiter.done():
                 pending.waiter.set_exception(StorageUnavailableError(str(failure)))
 
@@ -286,7 +282,7 @@ class SQLiteBackend:
         revision, head = self._marks.popleft()[1], self._revision
         if revision > self._compacted:
             self._compacted = revision
-            self._writer.submit(self._sweep, revision, head)
+            self._writer.submit(partial(self._sweep, revision, head))
 
     def _sweep(self, revision: int, head: int) -> None:
         """On the writing thread; each step goes to the end of its queue, so writes pass between steps."""
@@ -301,7 +297,7 @@ class SQLiteBackend:
 
     def _sweep_on(self) -> None:
         if not self._closed:
-            self._writer.submit(self._sweep, self._compacted, 0)
+            self._writer.submit(partial(self._sweep, self._compacted, 0))
 
     # ------------------------------------------------------------------ the end, and help
 
@@ -322,8 +318,8 @@ class SQLiteBackend:
         await asyncio.to_thread(self._shut_down)
 
     def _shut_down(self) -> None:
-        self._writer.shutdown()
-        self._reader.shutdown()
+        self._writer.close()
+        self._reader.close()
         self._read_database.close()
         self._write_database.close()
         self._lock.release()
@@ -349,11 +345,11 @@ class SQLiteBackend:
 
     async def _read(self, call: Callable[[], _T]) -> _T:
         self._check_open()
-        return await self._loop.run_in_executor(self._reader, call)
+        return await self._reader.run(call)
 
     async def _on_writer(self, call: Callable[[], _T]) -> _T:
         self._check_open()
-        return await self._loop.run_in_executor(self._writer, call)
+        return await self._writer.run(call)
 
     async def _read_history(self, after: int, up_to: int) -> tuple[list[BackendEvent], int]:
         if after < self._compacted:

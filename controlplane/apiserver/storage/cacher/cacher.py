@@ -20,9 +20,10 @@ from controlplane.apiserver.storage.cacher.event import Event
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.cacher.history import History
 from controlplane.apiserver.storage.cacher.index import ObjectIndex
+from controlplane.apiserver.storage.cacher.sharing import Sharing
 from controlplane.apiserver.storage.cacher.snapshots import Snapshots
 from controlplane.apiserver.storage.cacher.watcher import Watcher
-from controlplane.apiserver.storage.encoding import NO_TRAITS, StoredEntry
+from controlplane.apiserver.storage.encoding import StoredEntry, head_of
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import (
     BackendEvent,
@@ -33,13 +34,11 @@ from controlplane.apiserver.storage.interface import (
     Matches,
     Operation,
     StorageUnavailableError,
-    Traits,
     WatchOptions,
 )
 from controlplane.apiserver.storage.objects import Change, PlainStore, Plan
 
 LOAD_PAGE = 1_000  # objects decoded between two turns of the loop
-LABEL_SETS = 20_000  # distinct label sets remembered for sharing
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +59,8 @@ class Cacher:
         self._changed = 0  # the revision of the last change in this collection
         self._waiting: list[BackendEvent] | None = None  # events that came while loading
         self._ready = False
-        self._label_sets: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._head = head_of(collection.api_version, collection.kind)
+        self._sharing = Sharing()
         self._time = asyncio.get_running_loop().time
 
     # ------------------------------------------------------------------ life
@@ -135,23 +135,14 @@ class Cacher:
 
     def _entry(self, key: str, value: bytes, revision: int) -> StoredEntry | None:
         try:
-            entry = StoredEntry(key, value, revision)
+            entry = StoredEntry(key, value, revision, head=self._head)
             traits = self.collection.extract(orjson.loads(value))
         except Exception:
             # One object that something else wrote must not stop the whole server.
             _log.exception("storage: %s at revision %d cannot be read and is left out", key, revision)
             return None
-        entry.traits = self._share(traits)
+        entry.traits = self._sharing.share(traits)
         return entry
-
-    def _share(self, traits: Traits) -> Traits:
-        """The same traits on a shared label dict: the pods of a Deployment have one between them."""
-        if not traits.labels:
-            return Traits(NO_TRAITS.labels, traits.fields)
-        if len(self._label_sets) >= LABEL_SETS:
-            self._label_sets.clear()
-        shared = self._label_sets.setdefault(tuple(traits.labels.items()), traits.labels)
-        return traits if shared is traits.labels else Traits(shared, traits.fields)
 
     # ------------------------------------------------------------------ writes
 
