@@ -1,0 +1,167 @@
+"""HorizontalPodAutoscalers (autoscaling/v2): replicas that follow metrics."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from apimachinery import fieldpath, quantity
+from apimachinery.fieldpath import FieldError
+from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.amounts import canonical_amount
+from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
+from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
+
+_SOURCES = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+_SHOWN = 2
+_UP = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}],
+}
+_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+
+
+class HorizontalPodAutoscalerStrategy(Strategy):
+    info = ResourceInfo(
+        GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"),
+        "horizontalpodautoscalers",
+        "horizontalpodautoscaler",
+        True,
+        short_names=("hpa",),
+        categories=("all",),
+    )
+    columns = (
+        NAME,
+        Column("Reference", description="What is scaled."),
+        Column("Targets", description="Current and wanted values of the metrics."),
+        Column("MinPods", description="The least number of replicas."),
+        Column("MaxPods", description="The greatest number of replicas."),
+        Column("Replicas", description="The current number of replicas."),
+        AGE,
+    )
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        if spec.get("minReplicas") is None:
+            spec["minReplicas"] = 1
+        if not spec.get("metrics"):
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        for metric in spec["metrics"]:
+            wanted = _source(metric).get("target") or {}
+            for field in ("value", "averageValue"):
+                if wanted.get(field) is not None:
+                    wanted[field] = canonical_amount(wanted[field])
+        behavior = spec.get("behavior")
+        if behavior is not None:
+            behavior["scaleUp"] = _merged(behavior.get("scaleUp"), _UP)
+            behavior["scaleDown"] = _merged(behavior.get("scaleDown"), _DOWN)
+
+    def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
+        spec = obj["spec"]
+        least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+        found: list[FieldError] = []
+        if least is not None and least < 1:
+            found.append(fieldpath.invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+        if most < 1:
+            found.append(fieldpath.invalid("spec.maxReplicas", most, "must be greater than 0"))
+        if least is not None and most < least:
+            found.append(fieldpath.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+        reference = spec.get("scaleTargetRef") or {}
+        found += [fieldpath.required(f"spec.scaleTargetRef.{field}") for field in ("kind", "name") if not reference.get(field)]
+        for position, metric in enumerate(spec.get("metrics") or ()):
+            found += _check_metric(metric, f"spec.metrics[{position}]")
+        for direction in ("scaleUp", "scaleDown"):
+            rules = (spec.get("behavior") or {}).get(direction) or {}
+            window = rules.get("stabilizationWindowSeconds")
+            if window is not None and not 0 <= window <= 3600:
+                text = "must be less than or equal to 3600" if window > 0 else checks.NOT_NEGATIVE
+                found.append(fieldpath.invalid(f"spec.behavior.{direction}.stabilizationWindowSeconds", window, text))
+        return found
+
+    def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        return self.validate(ctx, obj)
+
+    def row(self, obj: Object, now: datetime) -> list[Any]:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        reference = spec.get("scaleTargetRef") or {}
+        return [
+            obj["metadata"]["name"],
+            f"{reference.get('kind', '')}/{reference.get('name', '')}",
+            _targets(spec.get("metrics") or (), status.get("currentMetrics") or ()),
+            str(spec.get("minReplicas", "<unset>")),
+            spec.get("maxReplicas") or 0,
+            status.get("currentReplicas") or 0,
+            age_of(obj, now),
+        ]
+
+
+def _merged(rules: Object | None, defaults: Mapping[str, Any]) -> Object:
+    merged = {key: value for key, value in (rules or {}).items() if value is not None}
+    for field, value in defaults.items():
+        if field == "policies":
+            merged.setdefault(field, [dict(policy) for policy in value])
+        else:
+            merged.setdefault(field, value)
+    return merged
+
+
+def _source(metric: Mapping[str, Any]) -> Object:
+    return metric.get(_SOURCES.get(metric.get("type") or "", "")) or {}
+
+
+def _check_metric(metric: Mapping[str, Any], path: str) -> list[FieldError]:
+    kind = metric.get("type") or ""
+    if kind not in _SOURCES:
+        return checks.one_of(kind, _SOURCES, f"{path}.type")
+    field = _SOURCES[kind]
+    if metric.get(field) is None:
+        return [fieldpath.required(f"{path}.{field}", "must populate information for the given metric source")]
+    target = metric[field].get("target") or {}
+    where = f"{path}.{field}.target"
+    found = checks.one_of(target.get("type"), ("AverageValue", "Utilization", "Value"), f"{where}.type")
+    given = [name for name in ("value", "averageValue", "averageUtilization") if target.get(name) is not None]
+    if not given:
+        found.append(
+            fieldpath.required(f"{where}.averageUtilization", "must set either a target raw value or a target utilization")
+        )
+    for name in given:
+        amount = target[name]
+        if quantity.parse(amount) <= quantity.ZERO:
+            found.append(
+                fieldpath.invalid(
+                    f"{where}.{name}", amount, "must be positive" if name != "averageUtilization" else "must be greater than 0"
+                )
+            )
+    return found
+
+
+def _targets(metrics: Any, current: Any) -> str:
+    texts = [
+        _metric_text(metric, current[position] if position < len(current) else {}) for position, metric in enumerate(metrics)
+    ]
+    if not texts:
+        return NONE
+    shown = ", ".join(texts[:_SHOWN])
+    return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown
+
+
+def _metric_text(metric: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    kind, source = metric.get("type"), _source(metric)
+    target, current = source.get("target") or {}, _source({"type": kind, **status}).get("current") or {}
+    label = f"{source.get('name')}: " if kind in ("Resource", "ContainerResource") else ""
+    if target.get("averageUtilization") is not None:
+        seen = current.get("averageUtilization")
+        return f"{label}{'<unknown>' if seen is None else f'{seen}%'}/{target['averageUtilization']}%"
+    for field, suffix in (("averageValue", " (avg)" if kind in ("Object", "External") else ""), ("value", "")):
+        if target.get(field) is not None:
+            return f"{label}{current.get(field, '<unknown>')}/{target[field]}{suffix}"
+    return f"{label}<unknown>/<auto>"

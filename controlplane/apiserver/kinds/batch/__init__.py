@@ -1,0 +1,1 @@
+"""The batch group: work that ends."""

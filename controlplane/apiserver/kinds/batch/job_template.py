@@ -1,0 +1,113 @@
+"""The spec of Jobs, shared with CronJobs: defaults, the generated selector, validation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery import fieldpath
+from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
+from controlplane.apiserver.kinds.shared import checks
+
+Object = dict[str, Any]
+
+UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+_MAX_INT32 = 2**31 - 1
+_MODES = ("Indexed", "NonIndexed")
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+
+
+def default_job_spec(spec: Object) -> None:
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    if spec.get("parallelism") is None:
+        spec["parallelism"] = 1
+    if spec.get("backoffLimit") is None:
+        spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32
+    if not spec.get("completionMode"):
+        spec["completionMode"] = "NonIndexed"
+    if spec.get("suspend") is None:
+        spec["suspend"] = False
+    if spec.get("podReplacementPolicy") is None:
+        spec["podReplacementPolicy"] = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+    default_template(spec.setdefault("template", {}))
+
+
+def generate_selector(job: Object) -> None:
+    """Label the template with the Job's uid and name, and select by the uid."""
+    metadata = job["spec"]["template"].setdefault("metadata", {})
+    labels = dict(metadata.get("labels") or {})
+    labels.update(dict.fromkeys(NAME_LABELS, job["metadata"]["name"]))
+    labels.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
+    metadata["labels"] = labels
+    selector = job["spec"].setdefault("selector", {})
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), UID_LABELS[0]: job["metadata"]["uid"]}
+
+
+def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False) -> list[FieldError]:
+    """``embedded`` for the template of a CronJob, whose Jobs get their selectors later."""
+    found: list[FieldError] = []
+    for field in _COUNTS:
+        found += checks.not_negative(spec.get(field), f"{path}.{field}")
+    if not embedded and spec.get("selector") is None:
+        found.append(fieldpath.required(f"{path}.selector"))
+    elif not embedded:
+        found += checks.label_selector(spec["selector"], f"{path}.selector")
+    mode = spec.get("completionMode")
+    if mode not in _MODES:
+        found.append(fieldpath.not_supported(f"{path}.completionMode", mode, _MODES))
+    elif mode == "Indexed" and spec.get("completions") is None:
+        text = "when completion mode is Indexed"
+        found.append(fieldpath.required(f"{path}.completions", f"{text}"))
+    if mode == "NonIndexed" and spec.get("backoffLimitPerIndex") is not None:
+        text = "requires indexed completion mode"
+        found.append(fieldpath.invalid(f"{path}.backoffLimitPerIndex", spec["backoffLimitPerIndex"], text))
+    template = spec.get("template") or {}
+    found += validate_template(template, f"{path}.template")
+    policy = (template.get("spec") or {}).get("restartPolicy")
+    if policy in (None, "", "Always"):
+        text = 'valid values: "OnFailure", "Never"'
+        found.append(fieldpath.required(f"{path}.template.spec.restartPolicy", text))
+    elif policy not in ("OnFailure", "Never"):
+        found.append(fieldpath.not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
+    if spec.get("podFailurePolicy") and policy != "Never":
+        text = 'only "Never" is supported when podFailurePolicy is specified'
+        found.append(fieldpath.invalid(f"{path}.template.spec.restartPolicy", policy, text))
+    return found
+
+
+_SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates", "topologySpreadConstraints")
+
+
+def check_job_spec_update(spec: Object, old: Object) -> list[FieldError]:
+    """Parallelism, suspension, limits and deadlines may change; selector, template and completions may not."""
+    held = old["spec"]
+    found: list[FieldError] = []
+    for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        found += checks.immutable(spec.get(field), held.get(field), f"spec.{field}")
+    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+    if not elastic:
+        found += checks.immutable(spec.get("completions"), held.get("completions"), "spec.completions")
+    new, stored = spec.get("template") or {}, held.get("template") or {}
+    if new != stored and held.get("suspend") and not (old.get("status") or {}).get("startTime"):
+        new, stored = _without_scheduling(new), _without_scheduling(stored)
+    return found + checks.immutable(new, stored, "spec.template")
+
+
+def _without_scheduling(template: Mapping[str, Any]) -> Object:
+    """A Job that has not started may still be told where to run."""
+    spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in _SCHEDULING}
+    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key not in ("labels", "annotations")}
+    return {"spec": spec, "metadata": metadata}

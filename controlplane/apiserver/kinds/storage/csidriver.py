@@ -1,0 +1,69 @@
+"""CSIDrivers: what Kubernetes must know of a CSI driver."""
+
+from datetime import datetime
+from typing import Any
+
+from apimachinery.fieldpath import FieldError
+from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of
+from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
+
+_DEFAULTS: dict[str, Any] = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+_MODES = ("Ephemeral", "Persistent")
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+
+
+class CSIDriverStrategy(Strategy):
+    info = ResourceInfo(GroupVersionKind("storage.k8s.io", "v1", "CSIDriver"), "csidrivers", "csidriver", False)
+    columns = (
+        NAME,
+        Column("AttachRequired", type="boolean", description="Whether volumes must be attached before they are mounted."),
+        Column("PodInfoOnMount", type="boolean", description="Whether the driver wants to know the pod."),
+        Column("StorageCapacity", type="boolean", description="Whether the driver reports capacity."),
+        Column("TokenRequests", description="The audiences of tokens the driver wants."),
+        Column("RequiresRepublish", type="boolean", description="Whether volumes are published again from time to time."),
+        Column("Modes", description="The life cycles of volumes that the driver supports."),
+        AGE,
+    )
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        for field, value in _DEFAULTS.items():
+            if spec.get(field) is None:
+                spec[field] = value
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+    def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
+        spec = obj["spec"]
+        found: list[FieldError] = []
+        for position, mode in enumerate(spec.get("volumeLifecycleModes") or ()):
+            found += checks.one_of(mode, _MODES, f"spec.volumeLifecycleModes[{position}]")
+        return found + checks.one_of(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy")
+
+    def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        found = self.validate(ctx, obj)
+        for field in ("attachRequired", "volumeLifecycleModes"):
+            found += checks.immutable(obj["spec"].get(field), (old.get("spec") or {}).get(field), f"spec.{field}")
+        return found
+
+    def row(self, obj: Object, now: datetime) -> list[Any]:
+        spec = obj.get("spec") or {}
+        return [
+            obj["metadata"]["name"],
+            spec.get("attachRequired") is not False,
+            bool(spec.get("podInfoOnMount")),
+            bool(spec.get("storageCapacity")),
+            ",".join(str(one.get("audience", "")) for one in spec.get("tokenRequests") or ()) or UNSET,
+            bool(spec.get("requiresRepublish")),
+            ",".join(spec.get("volumeLifecycleModes") or ()),
+            age_of(obj, now),
+        ]
