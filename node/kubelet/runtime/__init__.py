@@ -1,0 +1,1 @@
+"""From a pod to CRI calls: observe (``observed``), decide (``actions``), do (``sandbox``, ``containers``)."""
