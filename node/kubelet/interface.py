@@ -39,6 +39,10 @@ class VolumeManager(Protocol):
         ``~`` for ``/``) and return them by volume name. Raises VolumeError. ``pod_dir`` exists, mode 0750."""
         ...
 
+    async def sub_path(self, mount: Mount, path: str, pod_dir: Path, volume: str, container: str, index: int) -> Path:
+        """What to bind for a volumeMount with ``subPath`` (expanded already). Raises VolumeError."""
+        ...
+
     async def refresh(self, pod: Pod) -> None:
         """Bring configMap, secret, projected and downwardAPI volumes of a running pod up to date, by atomic swap.
         Also renews service account tokens past 80 % of their life. Raises VolumeError."""

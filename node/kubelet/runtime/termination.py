@@ -4,7 +4,6 @@ Called by ``pleg`` once per exited container; what it returns goes into ``state.
 """
 
 import asyncio
-import json
 import os
 from pathlib import Path
 
@@ -57,8 +56,3 @@ def _log_tail(path: Path) -> str:
         if len(parts) == 4:
             texts.append(parts[3] + (b"\n" if parts[2].startswith(b"F") else b""))
     return b"".join(texts)[-_MAX_LOG_BYTES:].decode(errors="replace")
-
-
-def pre_stop_annotation(handler: object) -> str:
-    """How upstream keeps a preStop handler on a container, so that it runs even when the pod's spec is lost."""
-    return json.dumps(handler, separators=(",", ":"))

@@ -1,0 +1,237 @@
+"""What a kubelet is told: upstream's KubeletConfiguration fields that this one obeys, merged with its flags.
+
+``__main__`` reads the file and the flags into one :class:`KubeletConfig`; everything else gets that value. A field that
+upstream knows and this kubelet does not is refused by name: a setting that is silently ignored is worse than an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from apimachinery import quantity
+from component.flags import parse_duration
+
+API_VERSION = "kubelet.config.k8s.io/v1beta1"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the text names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletConfig:
+    """Defaults are upstream's, except ``fail_cgroup_v1`` (this kubelet supports cgroup v1)."""
+
+    node_name: str = ""
+    address: str = "0.0.0.0"  # noqa: S104 - upstream's default
+    port: int = 10250
+    healthz_bind_address: str = "127.0.0.1"
+    healthz_port: int = 10248
+    root_dir: Path = Path("/var/lib/kubelet")
+    pod_logs_dir: Path = Path("/var/log/pods")
+    cert_dir: Path | None = None
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    anonymous_auth: bool = False
+    webhook_authentication: bool = True
+    authorization_mode: str = "Webhook"
+    runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    image_endpoint: str = ""
+    node_ip: str = ""
+    pod_cidr: str = ""
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: Path | None = Path("/etc/resolv.conf")
+    cgroup_root: str = ""
+    cgroup_driver: str = "cgroupfs"
+    cgroups_per_qos: bool = True
+    cpu_cfs_quota: bool = True
+    fail_swap_on: bool = False
+    fail_cgroup_v1: bool = False
+    max_pods: int = 110
+    pod_pids_limit: int = -1
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    register_node: bool = True
+    register_with_taints: tuple[Mapping[str, str], ...] = ()
+    provider_id: str = ""
+    static_pod_path: Path | None = None
+    sync_frequency: float = 60.0
+    file_check_frequency: float = 20.0
+    node_status_update_frequency: float = 10.0
+    node_status_report_frequency: float = 300.0
+    node_lease_duration_seconds: int = 40
+    container_log_max_size: int = 10 << 20
+    container_log_max_files: int = 5
+    serialize_image_pulls: bool = True
+    max_parallel_image_pulls: int = 0
+    image_pull_max: int = 5
+    cni_conf_dir: Path | None = Path("/etc/cni/net.d")
+    cni_bridge: str = "cni0"
+    system_reserved: Mapping[str, str] = field(default_factory=dict)
+    kube_reserved: Mapping[str, str] = field(default_factory=dict)
+
+    def pod_dir(self, uid: str) -> Path:
+        return self.root_dir / "pods" / uid
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    attribute: str
+    read: Any
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"must be a string, not {type(value).__name__}")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"must be a whole number, not {value!r}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"must be true or false, not {value!r}")
+    return value
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value))
+
+
+def _duration(value: Any) -> float:
+    return parse_duration(_text(value))
+
+
+def _size(value: Any) -> int:
+    return quantity.parse(_text(value)).value()
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ConfigError("must be a list of strings")
+    return tuple(_text(item) for item in value)
+
+
+def _mapping(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError("must be a mapping")
+    return {str(key): _text(item) for key, item in value.items()}
+
+
+def _taints(value: Any) -> tuple[Mapping[str, str], ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(item, dict) and item.get("key") and item.get("effect") for item in value
+    ):
+        raise ConfigError("must be a list of taints with key and effect")
+    return tuple(value)
+
+
+_FIELDS = {
+    "address": _Field("address", _text),
+    "port": _Field("port", _whole),
+    "healthzBindAddress": _Field("healthz_bind_address", _text),
+    "healthzPort": _Field("healthz_port", _whole),
+    "podLogsDir": _Field("pod_logs_dir", _path),
+    "tlsCertFile": _Field("tls_cert_file", _path),
+    "tlsPrivateKeyFile": _Field("tls_private_key_file", _path),
+    "authentication.anonymous.enabled": _Field("anonymous_auth", _truth),
+    "authentication.webhook.enabled": _Field("webhook_authentication", _truth),
+    "authentication.x509.clientCAFile": _Field("client_ca_file", _path),
+    "authorization.mode": _Field("authorization_mode", _text),
+    "containerRuntimeEndpoint": _Field("runtime_endpoint", _text),
+    "imageServiceEndpoint": _Field("image_endpoint", _text),
+    "podCIDR": _Field("pod_cidr", _text),
+    "clusterDNS": _Field("cluster_dns", _texts),
+    "clusterDomain": _Field("cluster_domain", _text),
+    "resolvConf": _Field("resolv_conf", _path),
+    "cgroupRoot": _Field("cgroup_root", _text),
+    "cgroupDriver": _Field("cgroup_driver", _text),
+    "cgroupsPerQOS": _Field("cgroups_per_qos", _truth),
+    "cpuCFSQuota": _Field("cpu_cfs_quota", _truth),
+    "failSwapOn": _Field("fail_swap_on", _truth),
+    "failCgroupV1": _Field("fail_cgroup_v1", _truth),
+    "maxPods": _Field("max_pods", _whole),
+    "podPidsLimit": _Field("pod_pids_limit", _whole),
+    "registerNode": _Field("register_node", _truth),
+    "registerWithTaints": _Field("register_with_taints", _taints),
+    "providerID": _Field("provider_id", _text),
+    "staticPodPath": _Field("static_pod_path", _path),
+    "syncFrequency": _Field("sync_frequency", _duration),
+    "fileCheckFrequency": _Field("file_check_frequency", _duration),
+    "nodeStatusUpdateFrequency": _Field("node_status_update_frequency", _duration),
+    "nodeStatusReportFrequency": _Field("node_status_report_frequency", _duration),
+    "nodeLeaseDurationSeconds": _Field("node_lease_duration_seconds", _whole),
+    "containerLogMaxSize": _Field("container_log_max_size", _size),
+    "containerLogMaxFiles": _Field("container_log_max_files", _whole),
+    "serializeImagePulls": _Field("serialize_image_pulls", _truth),
+    "maxParallelImagePulls": _Field("max_parallel_image_pulls", _whole),
+    "systemReserved": _Field("system_reserved", _mapping),
+    "kubeReserved": _Field("kube_reserved", _mapping),
+}
+_NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authentication"}
+
+
+def parse(text: str, base: KubeletConfig | None = None) -> KubeletConfig:
+    """Read a KubeletConfiguration. Raises ConfigError that names every field at fault."""
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}") from None
+    if not isinstance(document, dict):
+        raise ConfigError("not a mapping")
+    kind = (document.pop("apiVersion", ""), document.pop("kind", ""))
+    if kind != (API_VERSION, "KubeletConfiguration"):
+        raise ConfigError(
+            f"expected kind KubeletConfiguration of {API_VERSION}, found {kind[1] or 'none'} of {kind[0] or 'none'}"
+        )
+    problems: list[str] = []
+    values = dict(_read(document, "", problems))
+    if problems:
+        raise ConfigError("strict decoding error: " + ", ".join(problems))
+    config = replace(base or KubeletConfig(), **values)
+    validate(config)
+    return config
+
+
+def _read(document: Mapping[str, Any], prefix: str, problems: list[str]) -> Sequence[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in document.items():
+        path = f"{prefix}{key}"
+        known = _FIELDS.get(path)
+        if known is not None:
+            try:
+                found.append((known.attribute, known.read(value)))
+            except ValueError as error:
+                problems.append(f"{path}: {error}")
+        elif path in _NESTED and isinstance(value, dict):
+            found += _read(value, f"{path}.", problems)
+        else:
+            problems.append(f'unknown field "{path}"')
+    return found
+
+
+def validate(config: KubeletConfig) -> None:
+    """Raise ConfigError for values that do not fit together."""
+    if config.cgroup_driver not in ("cgroupfs", "systemd"):
+        raise ConfigError(f"cgroupDriver must be cgroupfs or systemd, not {config.cgroup_driver!r}")
+    if config.authorization_mode not in ("AlwaysAllow", "Webhook"):
+        raise ConfigError(f"authorization.mode must be AlwaysAllow or Webhook, not {config.authorization_mode!r}")
+    if config.max_pods < 1:
+        raise ConfigError(f"maxPods must be positive, not {config.max_pods}")
+    if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
+        raise ConfigError("tlsCertFile and tlsPrivateKeyFile must be given together")
+    if config.container_log_max_files < 2:
+        raise ConfigError(f"containerLogMaxFiles must be at least 2, not {config.container_log_max_files}")
+
+
+def field_names() -> list[str]:
+    """The attributes, for ``/configz``."""
+    return [each.name for each in fields(KubeletConfig)]

@@ -1,0 +1,1 @@
+"""Images: pulled by policy, with the pods' credentials, backed off when that fails."""

@@ -1,0 +1,165 @@
+"""Makes sure that a container's image is here before the container is created, as its pull policy says.
+
+Called by ``runtime.containers`` for every start. A failed pull is backed off per pod and image, 10 s to 5 min.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery.errors import StatusError
+from apimachinery.meta import namespace_of, uid_of
+from apimachinery.objects import pods
+from component.clock import Clock
+from cri import errors
+from cri.api import runtime_v1_pb2 as pb
+from cri.interface import ImageService
+from node.kubelet.images import credentials
+from node.kubelet.interface import ObjectSource
+from node.kubelet.recorder import PodEvents
+from node.kubelet.runtime.backoff import Backoff
+
+_REFERENCE = re.compile(
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?(?::[0-9]+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?P<tag>:[\w][\w.-]{0,127})?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
+)
+
+Pod = Mapping[str, Any]
+Container = Mapping[str, Any]
+
+
+class PullError(Exception):
+    """The image is not here (yet). ``reason`` is the container's waiting reason."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ImagePuller:
+    """One per kubelet; bounds how many pulls run at once (one, as upstream's default says)."""
+
+    def __init__(
+        self, images: ImageService, objects: ObjectSource, events: PodEvents, clock: Clock, *, parallel: int = 1
+    ) -> None:
+        self._images = images
+        self._objects = objects
+        self._events = events
+        self._clock = clock
+        self._slots = asyncio.Semaphore(parallel)
+        self._backoff = Backoff(clock)
+        self._failed: dict[str, tuple[float, str]] = {}
+
+    async def ensure(self, pod: Pod, container: Container, sandbox: pb.PodSandboxConfig) -> pb.Image:
+        """The image, pulled if need be. Raises PullError."""
+        name, shown = str(container["name"]), str(container.get("image") or "")
+        image = self._with_tag(pod, name, shown)
+        policy = container.get("imagePullPolicy") or ("Always" if image.endswith(":latest") else "IfNotPresent")
+        present = await self._inspect(pod, name, image)
+        if present is not None and policy != "Always":
+            note = f'Container image "{shown}" already present on machine and can be accessed by the pod'
+            self._events.normal(pod, "Pulled", note, name)
+            return present
+        if policy == "Never":
+            message = f'Container image "{shown}" is not present with pull policy of Never'
+            self._events.warning(pod, "ErrImageNeverPull", message, name)
+            raise PullError("ErrImageNeverPull", message)
+        return await self._pull(pod, name, image, sandbox)
+
+    def _with_tag(self, pod: Pod, name: str, image: str) -> str:
+        match = _REFERENCE.fullmatch(image)
+        if match is None:
+            message = (
+                f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": invalid reference format'
+            )
+            self._events.warning(pod, "InspectFailed", message, name)
+            raise PullError("InvalidImageName", message)
+        return image if match["tag"] or match["digest"] else f"{image}:latest"
+
+    async def _inspect(self, pod: Pod, name: str, image: str) -> pb.Image | None:
+        try:
+            return await self._images.image_status(image)
+        except errors.RuntimeServiceError as error:
+            message = f'Failed to inspect image "{image}": {error}'
+            self._events.warning(pod, "InspectFailed", message, name)
+            raise PullError("ImageInspectError", message) from None
+
+    async def _pull(self, pod: Pod, name: str, image: str, sandbox: pb.PodSandboxConfig) -> pb.Image:
+        key = f"{uid_of(pod)}_{image}"
+        failed_at, last = self._failed.get(key, (0.0, ""))
+        if self._backoff.remaining(key, failed_at) > 0:
+            message = f'Back-off pulling image "{image}"'
+            self._events.normal(pod, "BackOff", message, name)
+            raise PullError("ImagePullBackOff", f"{message}: ErrImagePull: {last}" if last else message)
+        waiting_since = self._clock.monotonic()
+        async with self._slots:
+            self._events.normal(pod, "Pulling", f'Pulling image "{image}"', name)
+            began = self._clock.monotonic()
+            try:
+                await self._try_credentials(pod, image, sandbox)
+            except errors.RuntimeServiceError as error:
+                self._backoff.next(key)
+                self._failed[key] = (self._clock.monotonic(), str(error))
+                self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {error}', name)
+                raise PullError("ErrImagePull", str(error)) from None
+        self._backoff.reset(key)
+        self._failed.pop(key, None)
+        pulled = await self._inspect(pod, name, image)
+        if pulled is None:
+            raise PullError("ErrImagePull", f'image "{image}" is gone right after it was pulled')
+        now = self._clock.monotonic()
+        note = f'Successfully pulled image "{image}" in {_shown(now - began)} ({_shown(now - waiting_since)} including waiting).'
+        self._events.normal(pod, "Pulled", f"{note} Image size: {pulled.size} bytes.", name)
+        return pulled
+
+    async def _try_credentials(self, pod: Pod, image: str, sandbox: pb.PodSandboxConfig) -> None:
+        """Every matching credential in turn, then the last failure; without any, anonymously."""
+        found = credentials.for_image(image, await self._secrets(pod))
+        failure: errors.RuntimeServiceError | None = None
+        attempts: list[credentials.Credential | None] = [*found] or [None]
+        for credential in attempts:
+            try:
+                await self._images.pull_image(image, _auth(credential), sandbox)
+            except errors.RuntimeServiceError as error:
+                failure = error
+            else:
+                return
+        assert failure is not None
+        raise failure
+
+    async def _secrets(self, pod: Pod) -> list[Mapping[str, Any]]:
+        found = []
+        for reference in pods.spec_of(pod).get("imagePullSecrets") or ():
+            try:
+                found.append(await self._objects.secret(namespace_of(pod), str(reference.get("name") or "")))
+            except StatusError:
+                note = (
+                    f"Unable to retrieve some image pull secrets ({reference.get('name')}); "
+                    "attempting to pull the image may not succeed."
+                )
+                self._events.warning(pod, "FailedToRetrieveImagePullSecret", note)
+        return found
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._failed if key.startswith(f"{uid}_")]:
+            del self._failed[key]
+            self._backoff.reset(key)
+
+
+def _auth(credential: credentials.Credential | None) -> pb.AuthConfig | None:
+    if credential is None:
+        return None
+    return pb.AuthConfig(
+        username=credential.username,
+        password=credential.password,
+        identity_token=credential.identity_token,
+        registry_token=credential.registry_token,
+    )
+
+
+def _shown(seconds: float) -> str:
+    """A duration as Go prints it, to the millisecond."""
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"

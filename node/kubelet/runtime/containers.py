@@ -1,0 +1,273 @@
+"""Starts and stops single containers. ``manager`` calls it, one step of a plan at a time."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from apimachinery.meta import is_deleting, uid_of
+from apimachinery.objects import pods
+from component import logs
+from cri import errors
+from cri.api import runtime_v1_pb2 as pb
+from node.kubelet.images.pull import PullError
+from node.kubelet.interface import Mount, VolumeError
+from node.kubelet.runtime import container_config, dns, env, files, hooks, names, sandbox, security
+from node.kubelet.runtime.container_config import BindMount
+from node.kubelet.runtime.gate import CONTAINER
+from node.kubelet.runtime.host import Host
+from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
+
+_log = logs.get(__name__)
+_MINIMUM_AFTER_HOOK = 2
+
+Pod = Mapping[str, Any]
+Container = Mapping[str, Any]
+
+
+class StartError(Exception):
+    """A container did not start. ``reason`` and the text become its waiting state."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Containers:
+    """See the module; all state is in the runtime and on the disk."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def start(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: ObservedPod,
+        sandbox_id: str,
+        sandbox_made: pb.PodSandboxConfig,
+        ips: Sequence[str],
+        volumes: Mapping[str, Mount],
+    ) -> None:
+        """Pull, create, start, and run postStart. Raises StartError."""
+        host, name = self._host, str(container["name"])
+        latest = observed.latest(name)
+        if latest is not None and latest.state is State.CREATED and latest.sandbox_id == sandbox_id:
+            container_id = latest.id  # a kubelet died between creating and starting it
+        else:
+            try:
+                image = await host.images.ensure(pod, container, sandbox_made)
+            except PullError as error:
+                host.events.warning(pod, "Failed", f"Error: {error.reason}", name)
+                raise StartError(error.reason, str(error)) from None
+            container_id = await self._create(pod, container, observed, sandbox_id, sandbox_made, ips, volumes, image)
+        try:
+            async with host.gate.passing(CONTAINER):
+                await host.runtime.start_container(container_id)
+        except errors.RuntimeServiceError as error:
+            host.events.warning(pod, "Failed", f"Error: {error.details}", name)
+            raise StartError("RunContainerError", error.details) from None
+        host.events.normal(pod, "Started", "Container started", name)
+        await self._post_start(pod, container, container_id, ips)
+
+    async def _create(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: ObservedPod,
+        sandbox_id: str,
+        sandbox_made: pb.PodSandboxConfig,
+        ips: Sequence[str],
+        volumes: Mapping[str, Mount],
+        image: pb.Image,
+    ) -> str:
+        host, name = self._host, str(container["name"])
+        log_root = sandbox.log_directory(pod, host.config.pod_logs_dir)
+        logged = await asyncio.to_thread(files.make_log_dir, log_root, name)
+        latest = observed.latest(name)
+        restarts = latest.restart_count + 1 if latest is not None else logged
+        try:
+            config = await self._config(pod, container, observed, restarts, ips, volumes, image)
+        except (env.EnvError, security.SecurityError, VolumeError, OSError) as error:
+            host.events.warning(pod, "Failed", f"Error: {error}", name)
+            raise StartError("CreateContainerConfigError", str(error)) from None
+        await self._discard_old(observed, name, log_root)
+        try:
+            async with host.gate.passing(CONTAINER):
+                container_id = await host.runtime.create_container(sandbox_id, config, sandbox_made)
+        except errors.RuntimeServiceError as error:
+            host.events.warning(pod, "Failed", f"Error: {error.details}", name)
+            raise StartError("CreateContainerError", error.details) from None
+        host.events.normal(pod, "Created", "Container created", name)
+        return container_id
+
+    async def _config(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: ObservedPod,
+        restarts: int,
+        ips: Sequence[str],
+        volumes: Mapping[str, Mount],
+        image: pb.Image,
+    ) -> pb.ContainerConfig:
+        host = self._host
+        addressed = _with_addresses(pod, ips or host.node_ips(), host.node_ips())
+        environment = await env.environment(addressed, container, host.objects, host.services(), host.allocatable())
+        target = container.get("targetContainerName")
+        aimed = observed.latest(str(target)) if target else None
+        return container_config.container_config(
+            container_config.Ingredients(
+                pod=pod,
+                container=container,
+                restart_count=restarts,
+                image=image,
+                environment=environment,
+                mounts=await self._mounts(pod, container, environment, ips, volumes),
+                memory_capacity=host.memory_capacity,
+                seccomp_root=host.config.root_dir / "seccomp",
+                enforce_quota=host.config.cpu_cfs_quota,
+                target_id=aimed.id if aimed else "",
+            )
+        )
+
+    async def _mounts(
+        self, pod: Pod, container: Container, environment: Mapping[str, str], ips: Sequence[str], volumes: Mapping[str, Mount]
+    ) -> list[BindMount]:
+        host, name = self._host, str(container["name"])
+        pod_dir = host.config.pod_dir(uid_of(pod))
+        made: list[BindMount] = []
+        for index, wanted in enumerate(container.get("volumeMounts") or ()):
+            volume = volumes.get(wanted["name"])
+            if volume is None:
+                raise VolumeError(f'cannot find volume "{wanted["name"]}" to mount into container "{name}"')
+            path = str(wanted.get("subPath") or "")
+            if wanted.get("subPathExpr"):
+                path = env.expand(str(wanted["subPathExpr"]), environment)
+            source = volume.host_path
+            if path:
+                source = await host.volumes.sub_path(volume, path, pod_dir, wanted["name"], name, index)
+            inside = str(PurePosixPath("/", wanted["mountPath"]))
+            read_only = bool(wanted.get("readOnly")) or volume.read_only
+            made.append(BindMount(source, inside, read_only, str(wanted.get("mountPropagation") or "None")))
+        taken = {mount.container_path for mount in made}
+        if "/etc/hosts" not in taken:
+            text = dns.hosts_file(pod, ips, host.config.cluster_domain, host.host_file())
+            made.append(BindMount(await asyncio.to_thread(files.write_hosts_file, pod_dir, text), "/etc/hosts"))
+        message_path = str(container.get("terminationMessagePath") or "")
+        if message_path and message_path not in taken:
+            made.append(BindMount(await asyncio.to_thread(files.termination_log, pod_dir, name), message_path))
+        return made
+
+    async def _discard_old(self, observed: ObservedPod, name: str, log_root: Path) -> None:
+        """Keep one dead instance, for its exit code and ``logs --previous``; older ones go before a new one comes."""
+        dead = [each for each in observed.containers if each.name == name and each.state is not State.RUNNING]
+        for old in dead[1:]:
+            try:
+                await self._host.runtime.remove_container(old.id)
+            except errors.RuntimeServiceError as error:
+                _log.warning("Cannot remove a dead container", container=old.id, err=error)
+                continue
+            await asyncio.to_thread(files.remove_logs, log_root, name, old.restart_count)
+
+    async def _post_start(self, pod: Pod, container: Container, container_id: str, ips: Sequence[str]) -> None:
+        handler = (container.get("lifecycle") or {}).get("postStart")
+        if not handler:
+            return
+        host, name = self._host, str(container["name"])
+        ip = (ips or host.node_ips() or ("",))[0]
+        try:
+            await hooks.run_hook(handler, container, container_id, ip, host.runtime, host.clock)
+        except hooks.HookError as error:
+            host.events.warning(pod, "FailedPostStartHook", f"PostStartHook failed: {error}", name)
+            started = ObservedContainer(container_id, name, "", State.RUNNING)
+            await self.stop(pod, started, "FailedPostStartHook", ips)
+            raise StartError("PostStartHookError", str(error)) from None
+
+    async def stop(
+        self,
+        pod: Pod | None,
+        running: ObservedContainer,
+        message: str,
+        ips: Sequence[str],
+        grace: int | None = None,
+        probe: str = "",
+    ) -> None:
+        """preStop, then the stop signal, then SIGKILL when the grace period is over; the signal is never held back.
+
+        ``pod`` may be lost (deleted by force, or after a restart): then the container's annotations say what they can.
+        Raises ``cri.errors``.
+        """
+        host = self._host
+        container = _spec_of(pod, running.name)
+        seconds = grace if grace is not None else grace_of(pod, container, running, probe)
+        if pod is not None:
+            host.events.normal(pod, "Killing", message or f"Stopping container {running.name}", running.name)
+        handler = _pre_stop(container, running)
+        if handler and seconds > 0:
+            began = host.clock.monotonic()
+            await self._pre_stop(pod, handler, container or {"name": running.name}, running, ips, seconds)
+            left = seconds - int(host.clock.monotonic() - began)
+            seconds = max(left, _MINIMUM_AFTER_HOOK)
+        await host.runtime.stop_container(running.id, seconds)
+
+    async def _pre_stop(
+        self,
+        pod: Pod | None,
+        handler: Mapping[str, Any],
+        container: Container,
+        running: ObservedContainer,
+        ips: Sequence[str],
+        limit: int,
+    ) -> None:
+        host = self._host
+        ip = (ips or host.node_ips() or ("",))[0]
+        try:
+            await hooks.run_hook(handler, container, running.id, ip, host.runtime, host.clock, limit)
+        except hooks.HookError as error:
+            _log.warning("preStop hook failed", container=running.name, err=error)
+            if pod is not None:
+                host.events.warning(pod, "FailedPreStopHook", f"PreStopHook failed: {error}", running.name)
+
+
+def grace_of(pod: Pod | None, container: Container | None, running: ObservedContainer, probe: str = "") -> int:
+    """Seconds between the stop signal and SIGKILL."""
+    if pod is None:
+        text = running.annotations.get(names.TERMINATION_GRACE, "")
+        return int(text) if text.isdigit() else names.DEFAULT_GRACE
+    if is_deleting(pod):
+        asked = pod["metadata"].get("deletionGracePeriodSeconds")
+        return max(int(asked), 1) if asked is not None else names.DEFAULT_GRACE
+    field = {"liveness probe": "livenessProbe", "startup probe": "startupProbe"}.get(probe)
+    own = ((container or {}).get(field) or {}).get("terminationGracePeriodSeconds") if field else None
+    if own is not None:
+        return int(own)
+    asked = pods.spec_of(pod).get("terminationGracePeriodSeconds")
+    return int(asked) if asked is not None else names.DEFAULT_GRACE
+
+
+def _spec_of(pod: Pod | None, name: str) -> Container | None:
+    return next((each for each in pods.all_containers(pod) if each["name"] == name), None) if pod is not None else None
+
+
+def _pre_stop(container: Container | None, running: ObservedContainer) -> Mapping[str, Any] | None:
+    if container is not None:
+        return (container.get("lifecycle") or {}).get("preStop")
+    text = running.annotations.get(names.PRE_STOP_HANDLER)
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _with_addresses(pod: Pod, ips: Sequence[str], node_ips: Sequence[str]) -> Pod:
+    """The pod as its downward API shall see it: the addresses are known before the status is reported."""
+    status = {
+        **(pod.get("status") or {}),
+        "podIP": ips[0] if ips else "",
+        "podIPs": [{"ip": ip} for ip in ips],
+        "hostIP": node_ips[0] if node_ips else "",
+        "hostIPs": [{"ip": ip} for ip in node_ips],
+    }
+    return {**pod, "status": status}

@@ -1,0 +1,45 @@
+"""What the runtime layer is given to work with: one value, made by ``kubelet.py``, instead of a dozen arguments each."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from component.clock import Clock
+from cri.interface import RuntimeService
+from node.kubelet.config import KubeletConfig
+from node.kubelet.images.pull import ImagePuller
+from node.kubelet.interface import ObjectSource, VolumeManager
+from node.kubelet.recorder import PodEvents
+from node.kubelet.runtime import dns
+from node.kubelet.runtime.gate import Gate
+
+
+class PodCgroups(Protocol):
+    """Where the containers of a pod are accounted."""
+
+    async def ensure(self, pod: Mapping[str, Any]) -> str:
+        """Make the pod's cgroup with its limits; CRI's ``cgroup_parent``."""
+        ...
+
+    async def remove(self, uid: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The node's services and facts."""
+
+    config: KubeletConfig
+    runtime: RuntimeService
+    images: ImagePuller
+    volumes: VolumeManager
+    objects: ObjectSource
+    cgroups: PodCgroups
+    events: PodEvents
+    clock: Clock
+    gate: Gate
+    services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
+    allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
+    memory_capacity: int = 0
+    node_ips: Callable[[], tuple[str, ...]] = field(default=tuple)
+    host_dns: Callable[[], dns.ResolvConf] = field(default=dns.ResolvConf)
+    host_file: Callable[[], str] = field(default=str)
