@@ -126,7 +126,7 @@ def _absent(pod: Pod, status: Status, before: Mapping[str, Any]) -> None:
         return
     if "running" in state:
         message = "The container could not be located when the pod was deleted.  The container used to be Running"
-        lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message, "startedAt": None, "finishedAt": None}
+        lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message}
         status["lastState"] = {"terminated": lost}
         status["restartCount"] += 1
     waiting = "PodInitializing" if pods.spec_of(pod).get("initContainers") else "ContainerCreating"
@@ -164,7 +164,7 @@ def _state(container: ObservedContainer, identity: str) -> Status:
             return {"terminated": ended}
         case State.UNKNOWN:
             message = "The container could not be located when the pod was terminated"
-            lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message, "startedAt": None, "finishedAt": None}
+            lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message}
             return {"terminated": lost}
     return {"waiting": {"reason": "ContainerCreating"}}
 
@@ -173,7 +173,7 @@ def _lose(status: Status) -> None:
     """After its end a pod that had been initialised shows every container as terminated."""
     if "terminated" not in status["state"]:
         message = "The container could not be located when the pod was terminated"
-        lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message, "startedAt": None, "finishedAt": None}
+        lost = {"exitCode": _LOST_EXIT, "reason": _LOST, "message": message}
         status["state"], status["ready"], status["started"] = {"terminated": lost}, False, False
 
 
@@ -264,7 +264,7 @@ def _dated(pod: Pod, wanted: Status, given: Inputs) -> Status:
     held = get_condition({"status": given.previous}, wanted["type"]) or get_condition(pod, wanted["type"])
     same = held is not None and held.get("status") == wanted["status"]
     since = held.get("lastTransitionTime") if held is not None and same else None
-    dated = {**wanted, "lastProbeTime": None, "lastTransitionTime": since or format_time(given.now)}
+    dated = {**wanted, "lastTransitionTime": since or format_time(given.now)}
     if generation(pod):
         dated["observedGeneration"] = generation(pod)
     return dated

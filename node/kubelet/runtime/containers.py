@@ -15,7 +15,7 @@ from node.kubelet.images.pull import PullError
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.runtime import container_config, dns, env, files, hooks, names, sandbox, security
 from node.kubelet.runtime.container_config import BindMount
-from node.kubelet.runtime.gate import CONTAINER
+from node.kubelet.runtime.gate import CONTAINER, to_its_end
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
 
@@ -64,7 +64,7 @@ class Containers:
             container_id = await self._create(pod, container, observed, sandbox_id, sandbox_made, ips, volumes, image)
         try:
             async with host.gate.passing(CONTAINER):
-                await host.runtime.start_container(container_id)
+                await to_its_end(host.runtime.start_container(container_id))
         except errors.RuntimeServiceError as error:
             host.events.warning(pod, "Failed", f"Error: {error.details}", name)
             raise StartError("RunContainerError", error.details) from None
@@ -95,7 +95,7 @@ class Containers:
         await self._discard_old(observed, name, log_root)
         try:
             async with host.gate.passing(CONTAINER):
-                container_id = await host.runtime.create_container(sandbox_id, config, sandbox_made)
+                container_id = await to_its_end(host.runtime.create_container(sandbox_id, config, sandbox_made))
         except errors.RuntimeServiceError as error:
             host.events.warning(pod, "Failed", f"Error: {error.details}", name)
             raise StartError("CreateContainerError", error.details) from None

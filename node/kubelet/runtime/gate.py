@@ -7,10 +7,14 @@ Finishing a begun pod goes before beginning another.
 import asyncio
 import heapq
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
 
 CONTAINER, SANDBOX = 0, 1
+_PATIENCE = 10.0
+
+Result = TypeVar("Result")
 
 
 class Gate:
@@ -50,3 +54,30 @@ class Gate:
                 waiter.set_result(None)
                 return
         self._free += 1
+
+
+async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await ``work``; when cancelled, still give it a while to end before the cancellation goes on.
+
+    For calls that create something: a sandbox that appears after its pod was torn down would be nobody's.
+    """
+    failures: list[Exception] = []
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(_caught(work, failures))
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait({task}, timeout=_PATIENCE)
+            raise
+    if failures:
+        raise failures[0]
+    return cast("Result", result)
+
+
+async def _caught(work: Coroutine[Any, Any, Result], failures: list[Exception]) -> Result | None:
+    """Keeps a failure out of the group's own hands, which would wrap it."""
+    try:
+        return await work
+    except Exception as error:
+        failures.append(error)
+        return None

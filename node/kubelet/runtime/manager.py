@@ -15,7 +15,7 @@ from node.kubelet.runtime import names, sandbox, security
 from node.kubelet.runtime.actions import Plan
 from node.kubelet.runtime.backoff import Backoff
 from node.kubelet.runtime.containers import Containers, StartError
-from node.kubelet.runtime.gate import SANDBOX
+from node.kubelet.runtime.gate import SANDBOX, to_its_end
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
 
@@ -74,7 +74,7 @@ class RuntimeManager:
             if not plan.create_sandbox and newest is not None:
                 return newest.id, config, newest.ips or (host.node_ips() if newest.host_network else ())
             async with host.gate.passing(SANDBOX):
-                made = await host.runtime.run_pod_sandbox(config, str(pods.spec_of(pod).get("runtimeClassName") or ""))
+                made = await to_its_end(host.runtime.run_pod_sandbox(config))
             status = await host.runtime.pod_sandbox_status(made)
         except (errors.RuntimeServiceError, ValueError) as error:
             host.events.warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
