@@ -69,6 +69,9 @@ class PodWorkers:
     def knows(self, uid: str) -> bool:
         return uid in self._workers
 
+    def uids(self) -> list[str]:
+        return list(self._workers)
+
     def phase(self, uid: str) -> Phase | None:
         worker = self._workers.get(uid)
         return worker.phase if worker else None

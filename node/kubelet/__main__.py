@@ -1,0 +1,118 @@
+"""``pybernetes kubelet``: flags and configuration file to one KubeletConfig, then ``kubelet.Kubelet``."""
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from component import flags
+from component.daemon import Daemon, run
+from node.kubelet.config import ConfigError, KubeletConfig, parse, validate
+
+_PATH = click.Path(path_type=Path)
+
+# flag: (attribute of KubeletConfig, click attributes). Flags that are given win over the configuration file.
+_FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "--address": ("address", {"help": "IP address to serve on."}),
+    "--port": ("port", {"type": int, "help": "Port of the kubelet's API [10250]."}),
+    "--healthz-bind-address": ("healthz_bind_address", {"help": "IP address of the health port [127.0.0.1]."}),
+    "--healthz-port": ("healthz_port", {"type": int, "help": "Port of /healthz on localhost, 0 for none [10248]."}),
+    "--root-dir": ("root_dir", {"type": _PATH, "help": "Directory of pods' files [/var/lib/kubelet]."}),
+    "--pod-logs-dir": ("pod_logs_dir", {"type": _PATH, "help": "Directory of containers' logs [/var/log/pods]."}),
+    "--cert-dir": ("cert_dir", {"type": _PATH, "help": "Where a self-signed serving certificate is kept."}),
+    "--tls-cert-file": ("tls_cert_file", {"type": _PATH, "help": "Serving certificate."}),
+    "--tls-private-key-file": ("tls_private_key_file", {"type": _PATH, "help": "Key of the serving certificate."}),
+    "--client-ca-file": ("client_ca_file", {"type": _PATH, "help": "CA whose client certificates are recognised."}),
+    "--container-runtime-endpoint": ("runtime_endpoint", {"help": "Socket of the CRI runtime, unix:///..."}),
+    "--image-service-endpoint": ("image_endpoint", {"help": "Socket of the CRI image service, if another one."}),
+    "--hostname-override": ("node_name", {"help": "Name of the node; the host's name by default."}),
+    "--node-ip": ("node_ip", {"help": "Address of the node; that towards the API server by default."}),
+    "--pod-cidr": ("pod_cidr", {"help": "Range of pod addresses; else the one given to the Node object."}),
+    "--cluster-dns": ("cluster_dns", {"type": flags.COMMA_LIST, "help": "DNS servers for pods."}),
+    "--cluster-domain": ("cluster_domain", {"help": "Domain of the cluster, such as cluster.local."}),
+    "--resolv-conf": ("resolv_conf", {"type": _PATH, "help": "The node's resolver file, base of pods' [/etc/resolv.conf]."}),
+    "--cgroup-root": ("cgroup_root", {"help": "cgroup below which all pods are put."}),
+    "--cgroup-driver": ("cgroup_driver", {"type": click.Choice(["cgroupfs", "systemd"]), "help": "Who makes cgroups."}),
+    "--cgroups-per-qos": ("cgroups_per_qos", {"type": click.BOOL, "help": "Put pods into cgroups by quality of service."}),
+    "--max-pods": ("max_pods", {"type": int, "help": "Pods this node takes [110]."}),
+    "--pod-max-pids": ("pod_pids_limit", {"type": int, "help": "Processes per pod, -1 for no limit."}),
+    "--node-labels": ("node_labels", {"type": flags.KEY_VALUES, "help": "Labels for the node, key=value,..."}),
+    "--register-node": ("register_node", {"type": click.BOOL, "help": "Create the Node object [true]."}),
+    "--register-with-taints": ("register_with_taints", {"help": "Taints for a new node, key=value:effect,..."}),
+    "--provider-id": ("provider_id", {"help": "The machine's identity at its provider."}),
+    "--fail-swap-on": ("fail_swap_on", {"type": click.BOOL, "help": "Refuse to start on a machine that swaps."}),
+    "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
+    "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
+}
+
+
+def _params() -> list[click.Parameter]:
+    return [
+        flags.kubeconfig(),
+        flags.option("--config", type=_PATH, help="KubeletConfiguration file; flags win over it."),
+        flags.option("--pod-infra-container-image", default=None, help="Accepted; the runtime's configuration names it."),
+        *(flags.option(name, show_default=False, default=None, **attributes) for name, (_, attributes) in _FLAGS.items()),
+    ]
+
+
+def read_config(options: Mapping[str, Any]) -> KubeletConfig:
+    """File and flags together. Raises click.UsageError."""
+    try:
+        config = KubeletConfig()
+        if options.get("config"):
+            config = parse(Path(options["config"]).read_text())
+        given = {attribute: options[_key(name)] for name, (attribute, _) in _FLAGS.items() if options.get(_key(name)) is not None}
+        if "register_with_taints" in given:
+            given["register_with_taints"] = _taints(given["register_with_taints"])
+        if "root_dir" in given and "pod_logs_dir" not in given and config.pod_logs_dir == KubeletConfig().pod_logs_dir:
+            given["pod_logs_dir"] = given["root_dir"] / "pod-logs"  # a private root keeps its logs to itself
+        config = replace(config, **given)
+        config = replace(config, node_name=(config.node_name or socket.gethostname()).lower())
+        if config.node_ip:
+            ipaddress.ip_address(config.node_ip)
+        validate(config)
+    except ConfigError as error:
+        raise click.UsageError(f"kubelet configuration: {error}") from None
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    return config
+
+
+def _key(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _taints(text: str) -> tuple[Mapping[str, str], ...]:
+    """``key=value:effect,...``"""
+    made = []
+    for part in filter(None, text.split(",")):
+        pair, colon, effect = part.rpartition(":")
+        key, _, value = pair.partition("=")
+        if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+            raise ConfigError(f"invalid taint {part!r}: write key=value:NoSchedule, PreferNoSchedule or NoExecute")
+        made.append({"key": key, **({"value": value} if value else {}), "effect": effect})
+    return tuple(made)
+
+
+async def main(options: Mapping[str, Any]) -> None:
+    config = read_config(options)
+    if not options.get("kubeconfig"):
+        raise click.UsageError("--kubeconfig is needed: a file with the API server's address and this node's credentials")
+    from client import kubeconfig
+    from node.kubelet.kubelet import Kubelet
+
+    try:
+        credentials = kubeconfig.load(options["kubeconfig"])
+    except kubeconfig.KubeconfigError as error:
+        raise click.UsageError(str(error)) from None
+    await Kubelet(config, credentials).run()
+
+
+DAEMON = Daemon("kubelet", "The node agent: runs the pods of this node on a CRI container runtime, and reports.", _params(), main)
+
+if __name__ == "__main__":
+    run(DAEMON)

@@ -1,0 +1,101 @@
+"""Makes and removes pod cgroups on the real hierarchy, v1 or v2. Fulfils ``runtime.host.PodCgroups``.
+
+With the systemd driver slices are systemd's to make: the runtime asks for them, and pod limits are not set here.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from apimachinery.objects import qos
+from component import logs
+from node.kubelet.cgroups import plan
+from node.kubelet.config import KubeletConfig
+
+MOUNT = Path("/sys/fs/cgroup")
+_V1_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer", "blkio", "hugetlb", "systemd")
+_log = logs.get(__name__)
+
+
+class Cgroups:
+    """One per kubelet."""
+
+    def __init__(self, config: KubeletConfig, mount: Path = MOUNT) -> None:
+        self._config = config
+        self._mount = mount
+        self.version = 2 if (mount / "cgroup.controllers").exists() else 1
+
+    async def ensure(self, pod: Mapping[str, Any]) -> str:
+        if not self._config.cgroups_per_qos:
+            return self._config.cgroup_root
+        if self._config.cgroup_driver == "systemd":
+            return plan.systemd_slice(self._config.cgroup_root, pod)
+        path = plan.pod_path(self._config.cgroup_root, pod)
+        await asyncio.to_thread(self._make, path, plan.pod_limits_of(pod, self._config.pod_pids_limit))
+        return str(path)
+
+    async def remove(self, uid: str) -> None:
+        if self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs":
+            await asyncio.to_thread(self._remove, uid)
+
+    def _make(self, path: PurePosixPath, limits: plan.Limits) -> None:
+        if self.version == 2:
+            self._make_v2(path, limits)
+            return
+        best_effort = plan.qos_path(self._config.cgroup_root, qos.BEST_EFFORT)
+        for controller in ("cpu", "memory", "pids"):
+            if (self._mount / controller).is_dir():
+                _below(self._mount / controller, path).mkdir(parents=True, exist_ok=True)
+        if path.is_relative_to(best_effort):
+            _write(_below(self._mount / "cpu", best_effort) / "cpu.shares", "2")
+        for controller, file, value in plan.v1_writes(limits):
+            if (self._mount / controller).is_dir():
+                _write(_below(self._mount / controller, path) / file, value)
+
+    def _make_v2(self, path: PurePosixPath, limits: plan.Limits) -> None:
+        folder = self._mount
+        for part in path.parts[1:]:
+            available = set((folder / "cgroup.controllers").read_text().split())
+            wanted = sorted({"cpu", "memory", "pids", "io", "cpuset"} & available)
+            for controller in wanted:
+                _write(folder / "cgroup.subtree_control", f"+{controller}")
+            folder = folder / part
+            folder.mkdir(exist_ok=True)
+        for file, value in plan.v2_writes(limits):
+            if (folder / file).exists():
+                _write(folder / file, value)
+
+    def _remove(self, uid: str) -> None:
+        roots = [self._mount] if self.version == 2 else [self._mount / name for name in _V1_CONTROLLERS]
+        for root in roots:
+            for path in plan.candidate_paths(self._config.cgroup_root, uid):
+                _remove_tree(_below(root, path))
+
+
+def _below(root: Path, path: PurePosixPath) -> Path:
+    return root / path.relative_to("/")
+
+
+def _write(file: Path, value: str) -> None:
+    try:
+        file.write_text(value)
+    except OSError as error:
+        # A kernel or an outer container that withholds a control must not keep pods from running.
+        _log.warning("Cannot write a cgroup control", file=str(file), value=value, err=error)
+
+
+def _remove_tree(folder: Path) -> None:
+    """cgroup directories are removed from the leaves up; their files cannot be deleted and need not be."""
+    if not folder.is_dir():
+        return
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            _remove_tree(Path(entry.path))
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EBUSY):
+            raise

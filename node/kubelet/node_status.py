@@ -1,0 +1,233 @@
+"""The Node object: registered at start, its status kept true. ``kubelet.py`` runs :class:`NodeReporter`.
+
+What is written is computed by pure functions from the machine's facts and the runtime's state; it is sent when it changed,
+and every five minutes anyway. Heartbeats are the lease's business.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from apimachinery import quantity
+from apimachinery.errors import StatusError
+from apimachinery.meta import get_condition
+from apimachinery.resources import NODES
+from apimachinery.times import format_time
+from client.rest import STRATEGIC, Client
+from component import logs
+from component.clock import Clock
+from node.kubelet.config import KubeletConfig
+from node.kubelet.machine import Machine
+from node.kubelet.recorder import Sink
+
+VERSION = "v1.36.0"
+_EAGER_PERIOD = 0.2
+_MAX_IMAGES = 50
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """What was learnt from the runtime for the status."""
+
+    version: str = ""  # containerd://1.6.20
+    problems: Sequence[str] = ()
+    network_problem: str = ""
+    images: Sequence[Mapping[str, Any]] = ()
+
+
+def labels(config: KubeletConfig, machine: Machine) -> dict[str, str]:
+    """The labels this kubelet keeps on its node."""
+    return {
+        "beta.kubernetes.io/arch": machine.architecture,
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine.architecture,
+        "kubernetes.io/hostname": config.node_name,
+        "kubernetes.io/os": "linux",
+        **config.node_labels,
+    }
+
+
+def capacity(config: KubeletConfig, machine: Machine) -> dict[str, str]:
+    return {
+        "cpu": str(machine.cpus),
+        "ephemeral-storage": f"{machine.storage_bytes // 1024}Ki",
+        **{name: str(quantity.of(amount, "BinarySI")) for name, amount in machine.hugepages.items()},
+        "memory": f"{machine.memory_bytes // 1024}Ki",
+        "pods": str(config.max_pods),
+    }
+
+
+def allocatable(config: KubeletConfig, machine: Machine) -> dict[str, str]:
+    """Capacity less what is reserved for the system and for Kubernetes."""
+    left = {}
+    for name, text in capacity(config, machine).items():
+        amount = quantity.parse(text)
+        for reserved in (config.system_reserved, config.kube_reserved):
+            if name in reserved:
+                amount = amount - quantity.parse(reserved[name])
+        left[name] = str(amount) if amount.nanos > 0 else "0"
+    return left
+
+
+def conditions(held: Mapping[str, Any], problems: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+    """The four conditions; ``lastTransitionTime`` moves only with the status, ``lastHeartbeatTime`` always."""
+    ready: tuple[str, str, str] = ("True", "KubeletReady", "kubelet is posting ready status")
+    if problems:
+        text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        ready = ("False", "KubeletNotReady", text)
+    wanted = {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        "Ready": ready,
+    }
+    made = []
+    for kind, (status, reason, message) in wanted.items():
+        before = get_condition(held, kind)
+        same = before is not None and before.get("status") == status
+        since = before.get("lastTransitionTime") if before is not None and same else None
+        made.append(
+            {
+                "type": kind,
+                "status": status,
+                "lastHeartbeatTime": format_time(now),
+                "lastTransitionTime": since or format_time(now),
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return made
+
+
+def node_status(
+    held: Mapping[str, Any], config: KubeletConfig, machine: Machine, facts: RuntimeFacts, addresses: Sequence[str], now: datetime
+) -> dict[str, Any]:
+    """The whole status; ``held`` is the node as it is."""
+    return {
+        "addresses": [
+            *({"type": "InternalIP", "address": address} for address in addresses),
+            {"type": "Hostname", "address": config.node_name},
+        ],
+        "allocatable": allocatable(config, machine),
+        "capacity": capacity(config, machine),
+        "conditions": conditions(held, facts.problems, now),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
+        "images": list(facts.images[:_MAX_IMAGES]),
+        "nodeInfo": {
+            "architecture": machine.architecture,
+            "bootID": machine.boot_id,
+            "containerRuntimeVersion": facts.version,
+            "kernelVersion": machine.kernel,
+            "kubeProxyVersion": "",
+            "kubeletVersion": VERSION,
+            "machineID": machine.machine_id,
+            "operatingSystem": "linux",
+            "osImage": machine.os_image,
+            "systemUUID": machine.system_uuid,
+        },
+    }
+
+
+def new_node(config: KubeletConfig, machine: Machine) -> dict[str, Any]:
+    """The object to register."""
+    spec: dict[str, Any] = {}
+    if config.register_with_taints:
+        spec["taints"] = [dict(taint) for taint in config.register_with_taints]
+    if config.provider_id:
+        spec["providerID"] = config.provider_id
+    annotations = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+    metadata = {"name": config.node_name, "labels": labels(config, machine), "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
+
+
+class NodeReporter:
+    """Registers the node and keeps its status. ``look`` asks the runtime; it must not raise."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        config: KubeletConfig,
+        machine: Machine,
+        addresses: Sequence[str],
+        look: Callable[[], Awaitable[RuntimeFacts]],
+        events: Sink,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._config = config
+        self._machine = machine
+        self._addresses = addresses
+        self._look = look
+        self._events = events
+        self._node: dict[str, Any] | None = None
+        self._sent: dict[str, Any] = {}
+        self._sent_at = float("-inf")
+
+    async def register(self) -> None:
+        """Create the node, or bring the labels of an existing one up to date. Raises StatusError or OSError."""
+        wanted = new_node(self._config, self._machine)
+        try:
+            self._node = await self._client.create(NODES, wanted)
+            _log.info("Registered the node", node=self._config.node_name)
+            return
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        held = await self._client.get(NODES, self._config.node_name)
+        current = held["metadata"].get("labels") or {}
+        stale = {key: value for key, value in wanted["metadata"]["labels"].items() if current.get(key) != value}
+        if stale:
+            held = await self._client.patch(NODES, self._config.node_name, {"metadata": {"labels": stale}}, STRATEGIC)
+        self._node = held
+
+    async def run(self) -> None:
+        """Register, then report until cancelled: often until the node is Ready, then every ten seconds."""
+        ready = False
+        while True:
+            try:
+                if self._node is None:
+                    if self._config.register_node:
+                        await self.register()
+                    else:
+                        self._node = await self._client.get(NODES, self._config.node_name)
+                    self._note("Starting", "Starting kubelet.")
+                before, ready = ready, await self.report()
+                if ready and not before:
+                    self._note("NodeReady", f"Node {self._config.node_name} status is now: NodeReady")
+                elif before and not ready:
+                    self._note("NodeNotReady", f"Node {self._config.node_name} status is now: NodeNotReady")
+            except (StatusError, OSError) as error:
+                _log.warning("Cannot report the node's status", node=self._config.node_name, err=error)
+                if isinstance(error, StatusError) and error.code == 404:
+                    self._node, self._sent = None, {}
+                await self._clock.sleep(1.0)
+                continue
+            await self._clock.sleep(self._config.node_status_update_frequency if ready else _EAGER_PERIOD)
+
+    async def report(self) -> bool:
+        """Look and send what changed; whether the node is Ready. Raises StatusError or OSError."""
+        assert self._node is not None
+        facts = await self._look()
+        now = self._clock.monotonic()
+        status = node_status(self._node, self._config, self._machine, facts, self._addresses, self._clock.now())
+        due = now - self._sent_at >= self._config.node_status_report_frequency
+        if due or _timeless(status) != _timeless(self._sent):
+            changed = status if due else {name: value for name, value in status.items() if self._sent.get(name) != value}
+            if "addresses" in changed and self._node.get("status", {}).get("addresses"):
+                changed = {**changed, "addresses": [{"$patch": "replace"}, *changed["addresses"]]}
+            body = {"status": changed}
+            self._node = await self._client.patch(NODES, self._config.node_name, body, STRATEGIC, subresource="status")
+            self._sent, self._sent_at = status, now
+        return not facts.problems
+
+    def _note(self, reason: str, note: str) -> None:
+        name = self._config.node_name
+        self._events.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, "Normal", reason, note)
+
+
+def _timeless(status: Mapping[str, Any]) -> dict[str, Any]:
+    stripped = [{key: each[key] for key in each if key != "lastHeartbeatTime"} for each in status.get("conditions") or ()]
+    return {**status, "conditions": stripped}

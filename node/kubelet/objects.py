@@ -1,0 +1,59 @@
+"""The API objects that pods refer to, cached for a moment: the kubelet's ObjectSource.
+
+A burst of pods of one Deployment asks for the same configMap many times and pays once. Misses are not cached, so that a
+configMap that is created late is seen at the next try. Volumes are refreshed less often than entries expire.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery.gvk import GroupVersionResource
+from apimachinery.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from client.rest import Client
+from component.clock import Clock
+
+_TTL = 30.0
+
+_Key = tuple[str, str, str]
+
+
+class CachedObjects:
+    """Fulfils ``node.kubelet.interface.ObjectSource`` over the API."""
+
+    def __init__(self, client: Client, clock: Clock, ttl: float = _TTL) -> None:
+        self._client = client
+        self._clock = clock
+        self._ttl = ttl
+        self._held: dict[_Key, tuple[float, Mapping[str, Any]]] = {}
+        self._locks: dict[_Key, asyncio.Lock] = {}
+
+    async def config_map(self, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._get(CONFIG_MAPS, namespace, name)
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._get(SECRETS, namespace, name)
+
+    async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": dict(spec)}
+        return await self._client.post_subresource(SERVICE_ACCOUNTS, name, "token", body, namespace)
+
+    async def _get(self, gvr: GroupVersionResource, namespace: str, name: str) -> Mapping[str, Any]:
+        key = (gvr.resource, namespace, name)
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                until, held = self._held.get(key, (0.0, {}))
+                if self._clock.monotonic() < until:
+                    return held
+                fetched = await self._client.get(gvr, name, namespace)
+                self._held[key] = (self._clock.monotonic() + self._ttl, fetched)
+                return fetched
+        finally:
+            if not lock.locked() and key in self._locks:
+                del self._locks[key]
+
+    def collect(self) -> None:
+        """Drop what has expired; called now and then."""
+        now = self._clock.monotonic()
+        self._held = {key: entry for key, entry in self._held.items() if entry[0] > now}

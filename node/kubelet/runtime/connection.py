@@ -1,0 +1,80 @@
+"""The kubelet's connection to its container runtime: one channel, both services, and what is asked of them now and then."""
+
+from collections.abc import Sequence
+
+from component import logs
+from component.clock import Clock
+from cri import errors
+from cri.channel import Channel
+from cri.images import GrpcImages
+from cri.interface import ImageService, RuntimeService
+from cri.runtime import GrpcRuntime
+from node.kubelet.node_status import RuntimeFacts
+
+_log = logs.get(__name__)
+
+
+class Connection:
+    """Made inside the event loop; close it last."""
+
+    def __init__(self, endpoint: str, image_endpoint: str = "") -> None:
+        self._channel = Channel(endpoint)
+        self._image_channel = Channel(image_endpoint) if image_endpoint and image_endpoint != endpoint else self._channel
+        self.runtime: GrpcRuntime = GrpcRuntime(self._channel)
+        self.images: GrpcImages = GrpcImages(self._image_channel)
+
+    async def close(self) -> None:
+        await self._channel.close()
+        if self._image_channel is not self._channel:
+            await self._image_channel.close()
+
+
+async def wait_for_runtime(runtime: RuntimeService, clock: Clock) -> str:
+    """Wait until the runtime answers; its name and version as the Node shows them (``containerd://1.6.20``)."""
+    complained = False
+    while True:
+        try:
+            version = await runtime.version()
+        except errors.RuntimeServiceError as error:
+            if not complained:
+                _log.warning("Waiting for the container runtime", err=error)
+                complained = True
+            await clock.sleep(0.1)
+        else:
+            return f"{version.runtime_name}://{version.runtime_version.removeprefix('v')}"
+
+
+async def look(runtime: RuntimeService, images: ImageService, version: str, pleg_problem: str) -> RuntimeFacts:
+    """The runtime's health and images, for the Node. Never raises."""
+    problems, network = [], ""
+    try:
+        for condition in (await runtime.status()).status.conditions:
+            if condition.status:
+                continue
+            text = f"{condition.type}=false reason:{condition.reason} message:{condition.message}"
+            if condition.type == "NetworkReady":
+                network = f"container runtime network not ready: {text}"
+                problems.append(network)
+            else:
+                problems.append(f"container runtime not ready: {text}")
+        listed = [] if problems else await images.list_images()
+    except errors.RuntimeServiceError as error:
+        return RuntimeFacts(version, [f"container runtime is down: {error}"], network)
+    if pleg_problem:
+        problems.append(f"PLEG is not healthy: {pleg_problem}")
+    listed = sorted(listed, key=lambda image: -image.size)
+    shown = [{"names": [*image.repo_digests, *image.repo_tags], "sizeBytes": image.size} for image in listed]
+    return RuntimeFacts(version, problems, network, [image for image in shown if image["names"]])
+
+
+async def run_in_container(
+    runtime: RuntimeService, container_id: str, command: Sequence[str], timeout: float
+) -> tuple[int, bytes]:
+    """For exec probes: (exit code, output). Raises TimeoutError, or OSError when it cannot be run."""
+    try:
+        result = await runtime.exec_sync(container_id, command, timeout)
+    except errors.DeadlineError as error:
+        raise TimeoutError(str(error)) from None
+    except errors.RuntimeServiceError as error:
+        raise OSError(str(error)) from None
+    return result.exit_code, result.stdout + result.stderr
