@@ -143,7 +143,12 @@ def difference(base: Status, wanted: Status) -> dict[str, Any]:
         if before == after:
             continue
         changes[name] = [{"$patch": "replace"}, *after] if name in _MERGED and before and after else after
-    changed = [each for each in wanted.get("conditions") or () if not _same(get_condition({"status": base}, each["type"]), each)]
+    changed = []
+    for each in wanted.get("conditions") or ():
+        held = get_condition({"status": base}, each["type"])
+        if not _same(held, each):
+            cleared = {key: None for key in ("reason", "message") if held and key in held and key not in each}
+            changed.append({**each, **cleared})
     if changed:
         changes["conditions"] = changed
     return changes
