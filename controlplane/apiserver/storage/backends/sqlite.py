@@ -37,6 +37,7 @@ from controlplane.apiserver.storage.interface import (
 
 _T = TypeVar("_T")
 
+PENDING_BOUND = 10_000  # transactions that may wait for the disk; further writers wait before they are admitted
 SWEEP_REVISIONS = 500  # how much history one step of compaction forgets; writes go on between steps
 SHRINK_PAGES = 200
 EXPIRY_GROUP = 200  # expired keys deleted per step
@@ -142,6 +143,8 @@ class SQLiteBackend:
         check_distinct(operations)
         if len(operations) > MAX_OPERATIONS:
             raise ValueError(f"a transaction may hold {MAX_OPERATIONS} operations, not {len(operations)}")
+        while len(self._pending) >= PENDING_BOUND:
+            await self._settle()
         while self._ledger.failed(conditions):
             if not self._ledger.unsettled(condition.key for condition in conditions):
                 current = [await self.get(condition.key) for condition in conditions]
@@ -253,7 +256,7 @@ class SQLiteBackend:
         return found > 0
 
     def _schedule_expiry(self) -> None:
-        if self._expiring and "expire" not in self._timers:
+        if self._expiring and "expire" not in self._timers and not self._closed:
             # not more often than once a second: events expire in crowds
             delay = max(1.0, self._expiring[0][0] - self._now())
             self._after("expire", min(delay, 3600.0), self._expire_on_time)
@@ -309,11 +312,11 @@ class SQLiteBackend:
         """Write what was admitted, end every watch, give the file free. Idempotent."""
         if self._closed:
             return
-        while self._writing or self._pending:
-            await self._settle()
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
+        while self._writing or self._pending:
+            await self._settle()
         self._publisher.close()
         await asyncio.to_thread(self._shut_down)
 

@@ -11,7 +11,7 @@ from controlplane.apiserver.storage.cacher.event import Event
 KEEP_SECONDS = 75.0
 KEEP_AT_LEAST = 100  # changes, however old
 KEEP_AT_MOST = 102_400  # changes, however young
-LINES_KEPT = 32  # the newest changes keep their encoded lines, for watchers that are about to ask
+LINES_KEPT = 2  # the newest changes keep their encoded lines; watchers hold those that they still need
 
 
 class History:
