@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from component.errors import OperatorError
+
 # --------------------------------------------------------------------------- bytes and revisions
 
 
@@ -94,7 +96,7 @@ class FutureRevisionError(Exception):
     """The asked revision has not been reached yet."""
 
 
-class StorageUnavailableError(Exception):
+class StorageUnavailableError(OperatorError):
     """The store cannot answer now (no leader, disk full). The message says why and what to do."""
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 
@@ -18,7 +17,6 @@ from component.clock import RealClock
 from controlplane.apiserver.config import Serving
 from tests.support.apiserver import running_apiserver
 
-APPLIES = pytest.mark.skipif(find_spec("apimachinery.patch.apply") is None, reason="server-side apply is not there yet")
 QUICK = Timing(lease_duration=1.0, renew_deadline=0.6, retry_period=0.1)
 
 
@@ -81,7 +79,7 @@ async def test_an_object_is_written_read_changed_and_deleted(client):
         (MERGE, {"data": {"y": "2"}}, {}),
         (STRATEGIC, {"data": {"y": "2"}}, {}),
         (JSON, [{"op": "add", "path": "/data/y", "value": "2"}], {}),
-        pytest.param(APPLY, {**config_map("a", y="2")}, {"field_manager": "me"}, marks=APPLIES),
+        (APPLY, config_map("a", y="2"), {"field_manager": "me"}),
     ],
     ids=["merge", "strategic", "json", "apply"],
 )
