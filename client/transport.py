@@ -135,6 +135,7 @@ class AioTransport:
         self._files = tuple(filter(None, (config.certificate_file, config.key_file, config.ca_file)))
         self._stamp: object = None
         self._look_again = 0.0
+        self._closed = False
 
     async def send(self, request: Request) -> Response:
         session = self._session
@@ -165,6 +166,7 @@ class AioTransport:
         return _AioResponse(inner)
 
     async def close(self) -> None:
+        self._closed = True
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -172,6 +174,8 @@ class AioTransport:
     async def _open(self) -> aiohttp.ClientSession:
         """The pool, made anew when the files it was made of have changed."""
         async with self._opening:
+            if self._closed:
+                raise TransportError("the client is closed", sent=False)
             self._look_again = self._clock.monotonic() + _LOOK_PERIOD
             stamp = await asyncio.to_thread(_stamps, self._files)
             if self._session is not None and stamp == self._stamp:

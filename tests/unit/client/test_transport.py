@@ -221,3 +221,12 @@ async def test_a_silent_server_is_given_up(pki):
             await transport.send(Request("GET", "/", timeout=0.05))
         assert caught.value.sent
         await transport.close()
+
+
+async def test_a_closed_client_stays_closed():
+    async with talking() as transport:
+        await told(transport)
+        await transport.close()
+        with pytest.raises(TransportError, match="closed") as caught:
+            await told(transport)
+        assert not caught.value.sent
