@@ -1,0 +1,184 @@
+"""Who gets in, as whom, and what they may."""
+
+import asyncio
+import json
+import ssl
+from typing import Any
+
+import pytest
+
+from component import x509
+from tests.support.apiserver import TestServer
+
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/readyz/ping"])
+async def test_health_and_version_need_no_credentials(server: TestServer, path: str) -> None:
+    assert (await server.request("GET", path, token=None)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/metrics", "/openapi/v3", MAPS])
+async def test_nothing_else_is_served_to_strangers(server: TestServer, path: str) -> None:
+    answer = await server.request("GET", path, token=None)
+    assert (answer.status, answer.json["reason"]) == (403, "Forbidden")
+    assert 'User "system:anonymous" cannot' in answer.json["message"]
+
+
+async def test_a_wrong_token_is_401_everywhere(server: TestServer) -> None:
+    for path in (MAPS, "/readyz"):
+        answer = await server.request("GET", path, token="wrong")
+        assert (answer.status, answer.json["reason"], answer.json["message"]) == (401, "Unauthorized", "Unauthorized")
+
+
+async def test_an_authenticated_user_may_discover_and_ask_about_itself(server: TestServer) -> None:
+    assert (await server.request("GET", "/apis", token="viewer-token")).status == 200
+    user = (await server.request("POST", REVIEWS, REVIEW, token="viewer-token")).json["status"]["userInfo"]
+    assert user == {"username": "nobody-special", "uid": "2", "groups": ["system:authenticated"]}
+    refused = await server.request("GET", MAPS, token="viewer-token")
+    sentence = 'User "nobody-special" cannot list resource "configmaps" in API group "" in the namespace "default"'
+    assert refused.json["message"] == f"configmaps is forbidden: {sentence}"
+
+
+def with_certificate(server: TestServer, *names: str) -> ssl.SSLContext:
+    tls = ssl.create_default_context(cafile=str(server.ca_file))
+    tls.load_cert_chain(*server.client_certificate(*names))
+    return tls
+
+
+async def whoami(server: TestServer, tls: ssl.SSLContext, token: str | None = None) -> Any:
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+    async with server.session.post(server.url + REVIEWS, data=json.dumps(REVIEW), headers=headers, ssl=tls) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_client_certificate_names_user_and_groups(server: TestServer) -> None:
+    status, body = await whoami(server, with_certificate(server, "system:node:node-1", "system:nodes"))
+    assert status == 201
+    assert body["status"]["userInfo"]["username"] == "system:node:node-1"
+    assert body["status"]["userInfo"]["groups"] == ["system:nodes", "system:authenticated"]
+
+
+async def test_a_certificate_of_another_authority_is_401_not_a_dropped_connection(server: TestServer) -> None:
+    stranger = x509.new_ca("kubernetes")
+    pair = x509.issue(stranger, x509.Request("admin", ("system:masters",), usages=(x509.CLIENT,)))
+    pair.save(server.directory / "bad.crt", server.directory / "bad.key")
+    tls = ssl.create_default_context(cafile=str(server.ca_file))
+    tls.load_cert_chain(server.directory / "bad.crt", server.directory / "bad.key")
+    status, body = await whoami(server, tls)
+    assert (status, body["reason"]) == (401, "Unauthorized")
+    status, body = await whoami(server, tls, server.admin_token)  # a good token still counts
+    assert (status, body["status"]["userInfo"]["username"]) == (201, "admin")
+
+
+async def test_a_server_certificate_is_no_client_certificate(server: TestServer) -> None:
+    pair = x509.issue(server.ca, x509.Request("admin", ("system:masters",), usages=(x509.SERVER,)))
+    pair.save(server.directory / "srv.crt", server.directory / "srv.key")
+    tls = ssl.create_default_context(cafile=str(server.ca_file))
+    tls.load_cert_chain(server.directory / "srv.crt", server.directory / "srv.key")
+    assert (await whoami(server, tls))[0] == 401
+
+
+async def account(server: TestServer, name: str = "robot") -> None:
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", body)
+
+
+async def token_for(server: TestServer, name: str = "robot", **spec: Any) -> Any:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return await server.request("POST", f"/api/v1/namespaces/default/serviceaccounts/{name}/token", body)
+
+
+async def test_a_service_account_token_works_until_the_account_goes(server: TestServer) -> None:
+    await account(server)
+    made = await token_for(server)
+    assert made.status == 201
+    token = made.json["status"]["token"]
+    user = (await server.request("POST", REVIEWS, REVIEW, token=token)).json["status"]["userInfo"]
+    assert user["username"] == "system:serviceaccount:default:robot"
+    assert "system:serviceaccounts:default" in user["groups"]
+    assert (await server.request("GET", MAPS, token=token)).status == 403
+    await server.request("DELETE", "/api/v1/namespaces/default/serviceaccounts/robot")
+    await asyncio.sleep(0)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status = (await server.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)).json["status"]
+    assert not status.get("authenticated")
+    assert "no longer exist" in status["error"]
+
+
+async def test_tokens_for_others_do_not_open_this_door(server: TestServer) -> None:
+    await account(server)
+    token = (await token_for(server, audiences=["somebody-else"])).json["status"]["token"]
+    assert (await server.request("POST", REVIEWS, REVIEW, token=token)).status == 401
+    spec = {"token": token, "audiences": ["somebody-else", "third"]}
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+    status = (await server.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)).json["status"]
+    assert (status["authenticated"], status["audiences"]) == (True, ["somebody-else"])
+
+
+async def test_short_tokens_are_refused(server: TestServer) -> None:
+    await account(server)
+    answer = await token_for(server, expirationSeconds=10)
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    assert "spec.expirationSeconds" in answer.json["message"]
+
+
+async def test_a_node_writes_only_what_is_its_own(server: TestServer) -> None:
+    nodes = "/api/v1/nodes"
+
+    def node(name: str, **labels: str) -> Any:
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+    assert (await server.request("POST", nodes, node("node-1"), token="node-token")).status == 201
+    other = await server.request("POST", nodes, node("node-2"), token="node-token")
+    assert other.status == 403
+    assert 'node "node-1" is not allowed to modify node "node-2"' in other.json["message"]
+    patch = {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}
+    path = f"{nodes}/node-1"
+    labelled = await server.request("PATCH", path, patch, token="node-token", content_type="application/merge-patch+json")
+    assert labelled.status == 403
+
+
+async def test_access_reviews_answer_for_others(server: TestServer) -> None:
+    spec = {
+        "user": "system:kube-scheduler",
+        "resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "binding", "namespace": "default"},
+    }
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert (await server.request("POST", path, body)).json["status"]["allowed"] is True
+    spec["resourceAttributes"] = {"verb": "delete", "resource": "nodes"}
+    assert (await server.request("POST", path, body)).json["status"]["allowed"] is False
+
+
+async def test_impersonation_needs_leave(server: TestServer) -> None:
+    as_viewer = {"Impersonate-User": "nobody-special", "Impersonate-Group": "developers"}
+    user = (await server.request("POST", REVIEWS, REVIEW, headers=as_viewer)).json["status"]["userInfo"]
+    assert (user["username"], user["groups"]) == ("nobody-special", ["developers", "system:authenticated"])
+    refused = await server.request("POST", REVIEWS, REVIEW, token="viewer-token", headers={"Impersonate-User": "admin"})
+    assert refused.status == 403
+    assert 'cannot impersonate resource "users"' in refused.json["message"]
+
+
+async def test_writes_are_audited_with_microseconds(server: TestServer) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    made = await server.request("POST", MAPS, body)
+    async with asyncio.timeout(5):
+        while not server.audit_log.exists() or not server.audit_log.read_text().strip():  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.01)
+    event = json.loads(server.audit_log.read_text().splitlines()[-1])
+    assert event["auditID"] == made.headers["Audit-Id"]
+    assert (event["verb"], event["user"]["username"], event["responseStatus"]["code"]) == ("create", "admin", 201)
+    meta = made.json["metadata"]
+    assert event["objectRef"] == {
+        "resource": "configmaps",
+        "namespace": "default",
+        "name": "a",
+        "apiVersion": "v1",
+        "uid": meta["uid"],
+        "resourceVersion": meta["resourceVersion"],
+    }
+    assert len(event["requestReceivedTimestamp"]) == len("2026-11-30T11:16:38.000001Z")
+    assert server.admin_token not in server.audit_log.read_text()

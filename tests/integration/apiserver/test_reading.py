@@ -1,0 +1,194 @@
+"""Lists, watches and the forms in which objects can be asked for."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.apiserver import TestServer
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+async def fill(server: TestServer, count: int, **labels: str) -> None:
+    for number in range(count):
+        meta = {"name": f"m{number:03}", "labels": labels}
+        await server.request("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}})
+
+
+async def events(server: TestServer, path: str, **headers: str) -> AsyncIterator[Any]:
+    sent = {"Authorization": f"Bearer {server.admin_token}", **headers}
+    timeout = aiohttp.ClientTimeout(total=10)
+    async with server.session.get(server.url + path, headers=sent, ssl=server.tls, timeout=timeout) as answer:
+        assert answer.status == 200, await answer.text()
+        async for line in answer.content:
+            yield json.loads(line)
+
+
+async def test_lists_carry_items_without_their_type(server: TestServer) -> None:
+    await fill(server, 2)
+    answer = (await server.request("GET", MAPS)).json
+    assert (answer["kind"], answer["apiVersion"]) == ("ConfigMapList", "v1")
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["m000", "m001"]
+    assert "kind" not in answer["items"][0]
+    assert answer["metadata"]["resourceVersion"] == answer["items"][1]["metadata"]["resourceVersion"]
+
+
+async def test_pages_show_one_consistent_state(server: TestServer) -> None:
+    await fill(server, 5)
+    first = (await server.request("GET", f"{MAPS}?limit=2")).json
+    assert first["metadata"]["remainingItemCount"] == 3
+    await server.request("DELETE", f"{MAPS}/m004")
+    names, token = [item["metadata"]["name"] for item in first["items"]], first["metadata"]["continue"]
+    while token:
+        page = (await server.request("GET", f"{MAPS}?limit=2&continue={token}")).json
+        names += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"].get("continue")
+    assert names == ["m000", "m001", "m002", "m003", "m004"]
+
+
+async def test_selectors_choose(server: TestServer) -> None:
+    await fill(server, 3, color="red")
+    answer = (await server.request("GET", f"{MAPS}?labelSelector=color%20in%20(red)&fieldSelector=metadata.name%3Dm001")).json
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["m001"]
+    assert (await server.request("GET", f"{MAPS}?labelSelector=!color")).json["items"] == []
+
+
+async def test_tables_have_rows_for_kubectl(server: TestServer) -> None:
+    await fill(server, 1)
+    table = (await server.request("GET", MAPS, headers={"Accept": TABLE})).json
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert table["rows"][0]["cells"][:2] == ["m000", 1]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    whole = (await server.request("GET", f"{MAPS}?includeObject=Object", headers={"Accept": TABLE})).json
+    assert whole["rows"][0]["object"]["data"] == {"k": "v"}
+
+
+async def test_metadata_alone(server: TestServer) -> None:
+    await fill(server, 1)
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    answer = (await server.request("GET", MAPS, headers={"Accept": accept})).json
+    assert answer["kind"] == "PartialObjectMetadataList"
+    assert set(answer["items"][0]) == {"kind", "apiVersion", "metadata"}
+
+
+async def test_yaml_and_pretty_on_request(server: TestServer) -> None:
+    await fill(server, 1)
+    text = (await server.request("GET", f"{MAPS}/m000", headers={"Accept": "application/yaml"})).body.decode()
+    assert text.startswith("apiVersion: v1\n")
+    pretty = (await server.request("GET", f"{MAPS}/m000?pretty=true")).body
+    assert b'\n  "kind": "ConfigMap"' in pretty
+
+
+async def test_protobuf_for_those_who_insist(server: TestServer) -> None:
+    from apimachinery.codecs import protobuf
+
+    await fill(server, 1)
+    only = {"Accept": "application/vnd.kubernetes.protobuf"}
+    answer = await server.request("GET", f"{MAPS}/m000", headers=only)
+    assert answer.headers["Content-Type"] == "application/vnd.kubernetes.protobuf"
+    assert protobuf.decode(answer.body) == (await server.request("GET", f"{MAPS}/m000")).json
+    listed = protobuf.decode((await server.request("GET", MAPS, headers=only)).body)
+    assert (listed["kind"], listed["items"][0]["data"]) == ("ConfigMapList", {"k": "v"})
+    both = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
+    assert (await server.request("GET", f"{MAPS}/m000", headers=both)).headers["Content-Type"] == "application/json"
+
+
+async def test_large_lists_are_compressed_for_clients_that_take_it(server: TestServer) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"k": "x" * 200_000}}
+    await server.request("POST", MAPS, body)
+    headers = {"Authorization": f"Bearer {server.admin_token}", "Accept-Encoding": "gzip"}
+    request = server.session.get(server.url + MAPS, headers=headers, ssl=server.tls, auto_decompress=False)
+    async with request as answer:
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert len(json.loads(gzip.decompress(await answer.read()))["items"]) == 1
+
+
+async def test_a_watch_shows_what_happens_after_its_version(server: TestServer) -> None:
+    await fill(server, 1)
+    version = (await server.request("GET", MAPS)).json["metadata"]["resourceVersion"]
+    stream = events(server, f"{MAPS}?watch=1&resourceVersion={version}")
+    first = asyncio.ensure_future(anext(stream))
+    patch = {"data": {"k": "w"}}
+    await server.request("PATCH", f"{MAPS}/m000", patch, content_type="application/merge-patch+json")
+    event = await first
+    assert (event["type"], event["object"]["data"]) == ("MODIFIED", {"k": "w"})
+    deleted = (await server.request("DELETE", f"{MAPS}/m000")).json
+    event = await anext(stream)
+    assert (event["type"], event["object"]["metadata"]["uid"]) == ("DELETED", deleted["details"]["uid"])
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(version) + 1
+    await stream.aclose()
+
+
+async def test_a_watch_from_nowhere_begins_with_the_present(server: TestServer) -> None:
+    await fill(server, 2)
+    stream = events(server, f"{MAPS}?watch=true&timeoutSeconds=1")
+    assert [event["type"] async for event in stream] == ["ADDED", "ADDED"]
+
+
+async def test_streamed_lists_end_with_a_bookmark(server: TestServer) -> None:
+    await fill(server, 1)
+    path = f"{MAPS}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
+    seen = [event async for event in events(server, path)]
+    assert [event["type"] for event in seen[:2]] == ["ADDED", "BOOKMARK"]
+    assert seen[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_table_watches_name_their_columns_once(server: TestServer) -> None:
+    await fill(server, 2)
+    seen = [event async for event in events(server, f"{MAPS}?watch=1&timeoutSeconds=1", Accept=TABLE)]
+    assert [event["object"]["kind"] for event in seen] == ["Table", "Table"]
+    assert seen[0]["object"]["columnDefinitions"]
+    assert not seen[1]["object"]["columnDefinitions"]
+
+
+async def test_watching_one_name(server: TestServer) -> None:
+    await fill(server, 2)
+    path = f"{MAPS}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dm001"
+    assert [event["object"]["metadata"]["name"] async for event in events(server, path)] == ["m001"]
+
+
+async def test_events_of_both_groups_are_one_object(server: TestServer) -> None:
+    body = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "eventTime": "2026-11-30T11:16:38.000001Z",
+        "reportingController": "test",
+        "reportingInstance": "test-1",
+        "action": "Testing",
+        "reason": "Tested",
+        "type": "Normal",
+        "note": "hello",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    }
+    made = await server.request("POST", "/apis/events.k8s.io/v1/namespaces/default/events", body)
+    assert made.status == 201, made.json
+    core = (await server.request("GET", "/api/v1/namespaces/default/events/e")).json
+    assert (core["apiVersion"], core["message"], core["involvedObject"]["name"]) == ("v1", "hello", "p")
+    listed = (await server.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")).json
+    assert listed["items"][0]["note"] == "hello"
+    path = "/apis/events.k8s.io/v1/namespaces/default/events?watch=1&timeoutSeconds=1"
+    seen = [event async for event in events(server, path)]
+    assert (seen[0]["type"], seen[0]["object"]["apiVersion"], seen[0]["object"]["note"]) == ("ADDED", "events.k8s.io/v1", "hello")
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps/v1", "/apis/apps", "/openapi/v3", "/openapi/v3/api/v1"])
+async def test_documents_can_be_revalidated(server: TestServer, path: str) -> None:
+    answer = await server.request("GET", path)
+    assert answer.status == 200
+    again = await server.request("GET", path, headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+async def test_metrics_count_requests(server: TestServer) -> None:
+    await fill(server, 1)
+    text = (await server.request("GET", "/metrics")).body.decode()
+    assert 'apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="configmaps"' in text
+    assert "apiserver_request_duration_seconds_bucket{" in text
