@@ -108,7 +108,7 @@ def apply(
     """
     if (config.get("metadata") or {}).get("managedFields"):
         raise errors.bad_request("metadata.managedFields must be nil")
-    _check_types(config, schema)
+    check_types(config, schema)
     held = managers.decode((live or {}).get("metadata", {}).get("managedFields")) or {}
     if live and not held:
         held = _before_first_apply(live, schema, now)
@@ -122,14 +122,18 @@ def apply(
     return work.result(now, _next_last_applied(live or {}, config, manager))
 
 
-def _check_types(config: Object, schema: StructSchema) -> None:
+def check_types(config: Object, schema: StructSchema) -> None:
+    """Refuse a configuration that does not fit the schema: other than everywhere else, unknown fields are never overlooked.
+
+    Callers that normalise the configuration first must ask before they do. Raises a 500 StatusError, as upstream does.
+    """
     problems = typed.problems(config, schema)
     if not problems:
         return
     gvk, metadata = GroupVersionKind.of(config), config.get("metadata") or {}
-    name = "/".join(part for part in (metadata.get("namespace", ""), metadata.get("name", "")) if part)
+    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
     text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {each}" for each in problems)
-    message = f"failed to create typed patch object ({name}; {gvk.api_version}, Kind={gvk.kind}): {text}"
+    message = f"failed to create typed patch object ({name}; {gvk.group}/{gvk.version}, Kind={gvk.kind}): {text}"
     raise errors.StatusError(errors.make_status(500, "", message))
 
 

@@ -83,6 +83,7 @@ def _said(value: Any) -> str:
 
 
 def _refused(why: str) -> errors.StatusError:
-    """422 with upstream's one message; what exactly failed travels as a cause."""
-    causes = [{"reason": "UnexpectedServerResponse", "message": why}]
-    return errors.StatusError(errors.make_status(422, "Invalid", REFUSED, {"causes": causes}))
+    """422 with upstream's one message; ``why`` stays on the exception, for logs."""
+    problem = errors.StatusError(errors.make_status(422, "Invalid", REFUSED, {}))
+    problem.add_note(why)
+    return problem

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
+
 from apimachinery.patch import compare, fieldset
 from apimachinery.patch.fieldset import SELF, FieldSet
 from apimachinery.patch.layout import Shape, element_step, parts, shape_of
@@ -31,7 +33,7 @@ def _check(value: Any, schema: Schema, path: str, found: list[str]) -> None:
     elif isinstance(schema, ListSchema):
         _check_list(value, schema, path, found)
     elif not isinstance(value, dict):
-        found.append(f"{path}: expected map, got {_shown(value)}")
+        found.append(f"{path}: expected map, got &{{{_plain(value)}}}")
     elif isinstance(schema, MapSchema):
         for name, item in value.items():
             _check(item, schema.value, f"{path}.{name}", found)
@@ -44,17 +46,18 @@ def _check(value: Any, schema: Schema, path: str, found: list[str]) -> None:
                 found.append(f"{path}.{name}: field not declared in schema")
 
 
+_SCALAR: tuple[type, ...] = (str, int, float, bool)
 _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "string"),
     "bytes": ((str,), "string"),
-    "time": ((str,), "string"),
-    "microtime": ((str,), "string"),
     "boolean": ((bool,), "boolean"),
     "int32": ((int, float), "numeric (int or float)"),
     "int64": ((int, float), "numeric (int or float)"),
     "double": ((int, float), "numeric (int or float)"),
-    "quantity": ((str, int, float), "string"),
-    "intstr": ((str, int, float), "string"),
+    "time": (_SCALAR, "any scalar"),
+    "microtime": (_SCALAR, "any scalar"),
+    "quantity": (_SCALAR, "any scalar"),
+    "intstr": (_SCALAR, "any scalar"),
 }
 
 
@@ -63,18 +66,42 @@ def _check_scalar(value: Any, kind: str, path: str, found: list[str]) -> None:
         return
     types, name = _EXPECTED[kind]
     if type(value) not in types:
-        found.append(f"{path}: expected {name}, got {_shown(value)}")
+        shown = (
+            _GO_TYPES[type(value)]
+            if kind in ("int32", "int64", "double")
+            else f"&value.valueUnstructured{{Value:{_literal(value)}}}"
+        )
+        found.append(f"{path}: expected {name}, got {shown}")
 
 
-def _shown(value: Any) -> str:
-    """As upstream prints a value it did not expect."""
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-    return f"&value.valueUnstructured{{Value:{text}}}"
+_GO_TYPES = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}", int: "int64", float: "float64"}
+
+
+def _literal(value: Any) -> str:
+    """A value as Go prints it in its own syntax (``%#v``)."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return orjson.dumps(value).decode()
+    if isinstance(value, dict):
+        return f"map[string]interface {{}}{{{', '.join(f'{_literal(key)}:{_literal(value[key])}' for key in sorted(value))}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_literal, value))}}}"
+    return "interface {}(nil)" if value is None else str(value)
+
+
+def _plain(value: Any) -> str:
+    """A value as Go prints it plainly (``%v``)."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_plain(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_plain, value))}]"
+    return _literal(value) if isinstance(value, bool) else "<nil>" if value is None else str(value)
 
 
 def _check_list(value: Any, schema: ListSchema, path: str, found: list[str]) -> None:
     if not isinstance(value, list):
-        found.append(f"{path}: expected list, got {_shown(value)}")
+        found.append(f"{path}: expected list, got &{{{_plain(value)}}}")
         return
     seen: set[str] = set()
     for position, item in enumerate(value):

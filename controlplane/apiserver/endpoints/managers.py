@@ -3,10 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-try:
-    from apimachinery.patch import apply as fields
-except ImportError:
-    fields = None
+from apimachinery.patch import apply as fields
 from controlplane.apiserver.endpoints.options import WriteOptions
 from controlplane.apiserver.endpoints.scope import Scope
 
@@ -17,8 +14,7 @@ def track_create(scope: Scope, obj: Object, manager: str, now: datetime) -> None
     """A new object's fields belong to its creator; a status is not theirs to set where /status exists."""
     if scope.strategy.has_status:
         obj.pop("status", None)
-    if fields is not None:
-        fields.track_update(None, obj, manager, "Update", scope.schema, now)
+    fields.track_update(None, obj, manager, "Update", scope.schema, now)
 
 
 def track_update(scope: Scope, old: Object, new: Object, manager: str, part: str, now: datetime) -> None:
@@ -30,8 +26,12 @@ def track_update(scope: Scope, old: Object, new: Object, manager: str, part: str
                 _restore(new, old, member)
     elif scope.strategy.has_status:
         _restore(new, old, "status")
-    if fields is not None:
-        fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource)
+    fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource)
+
+
+def check(scope: Scope, config: Object) -> None:
+    """Refuse an applied configuration with fields or types that the schema does not have. Raises StatusError."""
+    fields.check_types(config, scope.schema)
 
 
 def apply(scope: Scope, old: Object | None, config: Object, options: WriteOptions, part: str, now: datetime) -> Object:

@@ -113,6 +113,8 @@ async def _server_side_apply(call: Call, scope: Scope, write: Write, options: Wr
         raise errors.bad_request(
             f"Object '{'Kind' if not value.get('kind') else 'apiVersion'}' is missing in the applied configuration"
         )
+    if (value["apiVersion"], value["kind"]) == (gvk.api_version, gvk.kind):
+        managers.check(scope, value)
     decoded = scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas)
     strict = decoded.strict + repeated
     if strict and options.field_validation != IGNORE:

@@ -310,7 +310,12 @@ def test_kubectl_takes_over_from_client_side_apply() -> None:
     ("config", "problem"),
     [
         (deployment(foo=1), ".spec.foo: field not declared in schema"),
-        (deployment(replicas="x"), ".spec.replicas: expected numeric (int or float), got &value.valueUnstructured{Value:x}"),
+        (deployment(replicas="x"), ".spec.replicas: expected numeric (int or float), got string"),
+        (
+            containers({"name": "a", "image": 5}),
+            '.spec.template.spec.containers[name="a"].image: expected string, got &value.valueUnstructured{Value:5}',
+        ),
+        (deployment(template=[1, "x"]), ".spec.template: expected map, got &{[1 x]}"),
         (
             containers({"name": "a"}, {"name": "a"}),
             '.spec.template.spec.containers: duplicate entries for key [name="a"]',
