@@ -243,11 +243,13 @@ def _next_last_applied(live: Object, config: Object, manager: str) -> str | None
 
 
 def same_but_for_times(old: Object, new: Object) -> bool:
-    """Whether a write would change nothing but the times in managedFields; then it should not happen at all."""
+    """Whether a write would change nothing but the times in managedFields; then it should not happen at all.
+
+    ``resourceVersion`` does not count, nor does the order of fields: clients send objects back in whatever order they like.
+    """
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
-    if {**old, "metadata": None} != {**new, "metadata": None}:
-        return False
-    if {**before, "managedFields": None} != {**after, "managedFields": None}:
+    blank = {"managedFields": None, "resourceVersion": None}
+    if {**old, "metadata": None} != {**new, "metadata": None} or {**before, **blank} != {**after, **blank}:
         return False
     return _timeless(before.get("managedFields")) == _timeless(after.get("managedFields"))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apimachinery import errors, names
+from apimachinery.patch.apply import same_but_for_times
 from controlplane.apiserver.registry import deletion, naming, update
 from controlplane.apiserver.registry import metadata as rules
 from controlplane.apiserver.registry.conversion import converted, converting_watch
@@ -195,10 +196,12 @@ class Store:
             return PlainEntry(entry.key, entry.revision, new)
         stored = strategy.to_stored(new) if strategy.stored_as else new
 
-        def replace(current: Object) -> Object:
+        unchanged = same_but_for_times(old, new)
+
+        def replace(current: Object) -> Object | None:
             if current["metadata"].get("resourceVersion") != str(entry.revision):
                 raise _RacedError
-            return stored
+            return None if unchanged else stored
 
         def plan(_: Object, __: Object) -> tuple[Sequence[Condition], Sequence[Operation]]:
             return allocation.conditions, allocation.operations
