@@ -1,5 +1,6 @@
 """All built-in kinds, in the order discovery lists them. ``__main__`` asks for them once and hands them to the registry."""
 
+from controlplane.apiserver.kinds.apiextensions.customresourcedefinition import CustomResourceDefinitionStrategy
 from controlplane.apiserver.kinds.apps.controllerrevision import ControllerRevisionStrategy
 from controlplane.apiserver.kinds.apps.daemonset import DaemonSetStrategy
 from controlplane.apiserver.kinds.apps.deployment import DeploymentStrategy
@@ -112,6 +113,7 @@ def _policies() -> list[Strategy]:
 def _cluster(config: KindsConfig) -> list[Strategy]:
     return [
         CertificateSigningRequestStrategy(),
+        CustomResourceDefinitionStrategy(),
         LeaseStrategy(),
         NewEventStrategy(config.event_ttl, CORE_EVENTS),
         RuntimeClassStrategy(),
