@@ -48,7 +48,10 @@ def joined(scope: Scope, found: ListResult) -> bytes:
         if found.remaining is not None:
             metadata += f',"remainingItemCount":{found.remaining}'
     head = f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['
-    return b"".join((head.encode(), b",".join([entry.item for entry in found.entries]), b"]}"))
+    parts = [entry.item for entry in found.entries] or [b""]
+    parts[0] = head.encode() + parts[0]  # one join over all, because each pass over megabytes shows
+    parts[-1] += b"]}"
+    return b",".join(parts)
 
 
 def listed(scope: Scope, found: ListResult) -> dict[str, Any]:
