@@ -106,6 +106,7 @@ class Recorder:
         note: str,
         action: str = "",
         related: dict[str, Any] | None = None,
+        annotations: dict[str, str] | None = None,
     ) -> None:
         """Tell that something happened to ``regarding``, an object or a reference. Returns at once, whatever happens.
 
@@ -130,6 +131,8 @@ class Recorder:
         }
         if related is not None:
             event["related"] = reference(related)
+        if annotations:
+            event["metadata"]["annotations"] = dict(annotations)
         key = (self._component, type, event["action"], reason, note, *_identity(subject), *_identity(event.get("related") or {}))
         try:
             self._queue.put_nowait(_Pending(key, event, self._clock.monotonic()))
