@@ -1,0 +1,52 @@
+"""scheduler: flags and wiring."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from client.events import Recorder
+from client.informer import InformerFactory
+from component import flags, logs
+from component.daemon import Daemon, run
+from controlplane import hosting
+from controlplane.scheduler import config
+from controlplane.scheduler.scheduler import Scheduler
+
+_log = logs.get(__name__)
+
+
+def _params() -> list[click.Parameter]:
+    return [
+        *hosting.params(10259, "kube-scheduler"),
+        flags.option("--config", type=click.Path(), help="A KubeSchedulerConfiguration file."),
+    ]
+
+
+async def main(options: Mapping[str, Any]) -> None:
+    settings = config.read(options.get("config"))
+
+    async def lead(host: hosting.Host) -> None:
+        await run_scheduler(settings, host)
+
+    await hosting.host(config.leader_election(options, settings.leader_election), "scheduler", lead)
+
+
+async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host) -> None:
+    clock = host.client.clock
+    informers = InformerFactory(host.client)
+    recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
+    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(recorder.run(), name="events")
+        group.create_task(informers.run(), name="informers")
+        await informers.wait_synced()
+        _log.info("Scheduling starts", profiles=[each.scheduler_name for each in settings.profiles])
+        group.create_task(scheduler.run(), name="scheduler")
+
+
+DAEMON = Daemon("scheduler", "Finds every new pod a node: filter, score, bind.", _params(), main)
+
+if __name__ == "__main__":
+    run(DAEMON)

@@ -1,0 +1,1 @@
+"""The contract between the scheduling cycle and its plugins."""

@@ -1,0 +1,1 @@
+"""One module per plugin, named as in the configuration; ``catalog`` lists them."""

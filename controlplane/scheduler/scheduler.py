@@ -1,0 +1,245 @@
+"""The scheduling loop: pop a pod, decide, assume, bind. The acting half around ``cycle``.
+
+One loop per profile decides, pod after pod, without awaiting inside a decision; bindings and reports of refusals run beside
+it, at most ``SLOTS`` at a time. When all slots are taken the loop waits: the API server sets the pace.
+"""
+
+import asyncio
+from typing import Any
+
+from apimachinery.errors import StatusError
+from apimachinery.meta import Object, clone, get_condition, is_deleting, name_of, namespace_of, set_condition
+from apimachinery.resources import NAMESPACES, NODES, PODS
+from client.events import Recorder
+from client.informer import InformerFactory
+from client.rest import STRATEGIC, Client
+from component import logs
+from component.clock import Clock
+from component.metrics import Registry
+from controlplane.scheduler.cache import Cache
+from controlplane.scheduler.config import SchedulerConfig
+from controlplane.scheduler.cycle import Cycle, Decision, Refusal
+from controlplane.scheduler.framework.runtime import Profile
+from controlplane.scheduler.framework.status import Code, Status
+from controlplane.scheduler.handlers import Handlers
+from controlplane.scheduler.plugins import catalog
+from controlplane.scheduler.plugins.default_binder import Post
+from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+
+SLOTS = 32
+_TURN = 4
+"""Pods decided before other tasks get a turn, while there is no pod's binding to wait for."""
+WHY = "pybernetes.io/why"
+ACTIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+_log = logs.get(__name__)
+
+
+class Scheduler:
+    """Wires caches, queues and cycles of all profiles; ``run`` schedules until cancelled, once the informers are filled."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: InformerFactory,
+        recorder: Recorder,
+        config: SchedulerConfig,
+        clock: Clock,
+        metrics: Registry,
+    ) -> None:
+        self.cache = Cache()
+        self._lanes: dict[str, Lane] = {}
+        for each in config.profiles:
+            profile = catalog.build(each, _poster(client))
+            pre_enqueue = [plugin.pre_enqueue for plugin in profile.plugins if hasattr(plugin, "pre_enqueue")]
+            queue = SchedulingQueue(clock, profile.cures(), pre_enqueue, config.initial_backoff, config.longest_backoff)
+            cycle = Cycle(profile, self.cache, percentage=config.percentage_of_nodes)
+            self._lanes[profile.scheduler_name] = Lane(client, recorder, clock, self.cache, queue, cycle, Measures(metrics))
+        handlers = Handlers(self.cache, [lane.queue for lane in self._lanes.values()], self._queue_of)
+        handlers.register(
+            informers.informer(PODS, field_selector=ACTIVE_PODS), informers.informer(NODES), informers.informer(NAMESPACES)
+        )
+
+    def _queue_of(self, pod: Object) -> SchedulingQueue | None:
+        lane = self._lanes.get((pod.get("spec") or {}).get("schedulerName") or "default-scheduler")
+        return lane.queue if lane is not None else None
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for name, lane in self._lanes.items():
+                group.create_task(lane.run(), name=f"schedule:{name}")
+
+
+class Measures:
+    """Upstream's series for what a scheduler is judged by."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self.attempts = metrics.counter(
+            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by result.", ["result", "profile"]
+        )
+        self.duration = metrics.histogram("scheduler_scheduling_algorithm_duration_seconds", "Time of one decision.", ["profile"])
+        self.end_to_end = metrics.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds", "Time from entering the queue to being bound.", ["profile"]
+        )
+        self.pending = metrics.gauge("scheduler_pending_pods", "Pods that wait, by place.", ["queue"])
+
+
+class Lane:
+    """One profile's queue, cycle and bindings."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        clock: Clock,
+        cache: Cache,
+        queue: SchedulingQueue,
+        cycle: Cycle,
+        measures: Measures,
+    ) -> None:
+        self.queue = queue
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._cache, self._cycle, self._measures = cache, cycle, measures
+        self._slots = asyncio.Semaphore(SLOTS)
+
+    @property
+    def _profile(self) -> Profile:
+        return self._cycle.profile
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                decided = 0
+                while True:
+                    queued = await self.queue.pop()
+                    await self._slots.acquire()
+                    work = self._schedule(queued)
+                    if work is None:
+                        self._slots.release()
+                        continue
+                    group.create_task(self._in_slot(work), name=f"bind:{queued.info.key}")
+                    decided += 1
+                    if decided % _TURN == 0:
+                        await asyncio.sleep(0)
+        finally:
+            self.queue.stop()
+
+    async def _in_slot(self, work: Any) -> None:
+        try:
+            await work
+        finally:
+            self._slots.release()
+
+    def _schedule(self, queued: QueuedPod) -> Any:
+        """Decide, and return what is left to do beside the loop; None when there is nothing."""
+        pod = queued.info
+        if is_deleting(pod.pod) or self._cache.holds(pod.uid):
+            self.queue.done(queued)
+            return None
+        began = self._clock.monotonic()
+        try:
+            outcome = self._cycle.decide(pod)
+        except Exception as error:
+            _log.exception("Scheduling failed", pod=pod.key, err=error)
+            self._count("error")
+            self.queue.failed(queued)
+            return None
+        self._measures.duration.labels(self._profile.scheduler_name).observe(self._clock.monotonic() - began)
+        if isinstance(outcome, Refusal):
+            self._count("unschedulable")
+            self.queue.refused(queued, outcome.plugins)
+            return self._report_refusal(pod.pod, outcome.message())
+        self._cache.assume(pod, outcome.node)
+        status = self._reserve(queued, outcome)
+        if status is not None:
+            self._give_back(queued, outcome, status)
+            return self._report_refusal(pod.pod, status.message)
+        return self._bind(queued, outcome)
+
+    def _reserve(self, queued: QueuedPod, decision: Decision) -> Status | None:
+        """Reserve and Permit; the first refusal counts."""
+        for each in self._profile.reserves:
+            status = each.reserve(decision.state, queued.info, decision.node)
+            if status is not None:
+                return status
+        for permit in self._profile.permits:
+            status, _ = permit.permit(decision.state, queued.info, decision.node)
+            if status is not None:
+                return status
+        return None
+
+    def _give_back(self, queued: QueuedPod, decision: Decision, status: Status | None) -> None:
+        for each in reversed(self._profile.reserves):
+            each.unreserve(decision.state, queued.info, decision.node)
+        self._cache.forget(queued.info.uid)
+        if status is not None and status.rejects:
+            self.queue.refused(queued, {status.plugin})
+        else:
+            self.queue.failed(queued)
+
+    async def _bind(self, queued: QueuedPod, decision: Decision) -> None:
+        pod = queued.info
+        try:
+            status = await self._run_binds(queued, decision)
+        except StatusError as error:
+            await self._binding_failed(queued, decision, error)
+            return
+        except ConnectionError as error:
+            _log.warning("Binding could not be sent", pod=pod.key, err=error)
+            self._give_back(queued, decision, None)
+            return
+        if status is not None:
+            self._give_back(queued, decision, status)
+            await self._report_refusal(pod.pod, status.message)
+            return
+        self.queue.done(queued)
+        self._count("scheduled")
+        self._measures.end_to_end.labels(self._profile.scheduler_name).observe(self._clock.monotonic() - queued.added)
+        why = decision.why()
+        _log.v(2, "Bound", pod=pod.key, node=decision.node, why=why)
+        text = f"Successfully assigned {pod.key} to {decision.node}"
+        self._recorder.event(pod.pod, "Normal", "Scheduled", text, "Binding", annotations={WHY: why})
+
+    async def _run_binds(self, queued: QueuedPod, decision: Decision) -> Status | None:
+        for pre in self._profile.pre_binds:
+            status = await pre.pre_bind(decision.state, queued.info, decision.node)
+            if status is not None:
+                return status
+        for each in self._profile.binds:
+            status = await each.bind(decision.state, queued.info, decision.node)
+            if status is None or status.code is not Code.SKIP:
+                return status
+        return Status(Code.ERROR, ("no bind plugin took the pod",))
+
+    async def _binding_failed(self, queued: QueuedPod, decision: Decision, error: StatusError) -> None:
+        """Gone, or bound by somebody else: forget it, the informer will tell. Anything else: try again after a pause."""
+        self._count("error")
+        self._give_back(queued, decision, None)
+        if error.code == 404:
+            self.queue.done(queued)
+            return
+        _log.warning("Binding was refused", pod=queued.info.key, node=decision.node, err=error)
+        await self._report_refusal(queued.info.pod, f"binding rejected: {error.message}", "SchedulerError")
+
+    async def _report_refusal(self, pod: Object, message: str, reason: str = "Unschedulable") -> None:
+        """An event for people, and the condition that autoscalers and ``kubectl`` read; written only when it changes."""
+        self._recorder.event(pod, "Warning", "FailedScheduling", message, "Scheduling")
+        shown = clone({"status": {"conditions": list((pod.get("status") or {}).get("conditions") or ())}})
+        now = self._clock.now()
+        if not set_condition(shown, "PodScheduled", "False", now=now, reason=reason, message=message):
+            return
+        body = {"status": {"conditions": [get_condition(shown, "PodScheduled")]}}
+        try:
+            await self._client.patch(PODS, name_of(pod), body, STRATEGIC, namespace_of(pod), subresource="status")
+        except (StatusError, ConnectionError) as error:
+            _log.v(2, "Condition could not be written", pod=name_of(pod), err=error)
+
+    def _count(self, result: str) -> None:
+        self._measures.attempts.labels(result, self._profile.scheduler_name).inc()
+
+
+def _poster(client: Client) -> Post:
+    async def post(namespace: str, name: str, binding: dict[str, Any]) -> object:
+        return await client.post_subresource(PODS, name, "binding", binding, namespace)
+
+    return post
