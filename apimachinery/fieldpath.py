@@ -102,8 +102,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """``supported`` is shown in its own order, as upstream does."""
-    quoted = ", ".join(json.dumps(choice) for choice in supported)
+    quoted = ", ".join(json.dumps(choice) for choice in sorted(supported))
     return FieldError("FieldValueNotSupported", path, value, f"supported values: {quoted}")
 
 

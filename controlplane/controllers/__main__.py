@@ -60,12 +60,12 @@ async def main(options: Mapping[str, Any]) -> None:
     descriptors = catalog.chosen(options["controllers"])
 
     async def lead(host: hosting.Host) -> None:
-        await _run_controllers(options, descriptors, host)
+        await run_controllers(options, descriptors, host)
 
     await hosting.host(options, "controller-manager", lead)
 
 
-async def _run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
+async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
     """All informers are asked for before any starts, so that each collection is listed once and watched once."""
     informers = InformerFactory(host.client)
     recorders: dict[str, Recorder] = {}

@@ -7,11 +7,11 @@ from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
 
-def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
-    """A filter that raises 403 unless the authorizer allows. ``verb`` stands in for the request's own: see ``connect``."""
+def authorize(authorizer: Authorizer) -> Filter:
+    """A filter that raises 403 unless the authorizer allows."""
 
     async def step(call: Call) -> None:
-        attributes = attributes_of(call, verb)
+        attributes = attributes_of(call)
         decision, reason = await authorizer.authorize(attributes)
         if decision is Decision.ALLOW:
             return
@@ -20,11 +20,11 @@ def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
     return step
 
 
-def attributes_of(call: Call, verb: str = "") -> Attributes:
+def attributes_of(call: Call) -> Attributes:
     info = call.info
     return Attributes(
         call.user,
-        verb or info.verb,
+        info.verb,
         info.path,
         info.is_resource,
         info.api_group,

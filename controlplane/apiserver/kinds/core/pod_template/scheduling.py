@@ -7,7 +7,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.shared import checks
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 
 def validate_scheduling(spec: Mapping[str, Any], path: str) -> list[FieldError]:
