@@ -8,7 +8,6 @@ Keys expire, and old versions are compacted, by timers on the loop that feed the
 """
 
 import asyncio
-import heapq
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from controlplane.apiserver.storage.backends.expiry import Expirations
 from controlplane.apiserver.storage.backends.ledger import Admitted, KeyState, Ledger, check_distinct, prefix_end
 from controlplane.apiserver.storage.backends.publisher import HISTORY_PAGE, Publisher
 from controlplane.apiserver.storage.backends.sqlite_file import MAX_OPERATIONS, POSITION_BITS, Database, Loaded, Lock, Row
@@ -66,12 +66,13 @@ class SQLiteBackend:
         self._reader = Worker("storage-reader")
         self._revision, self._compacted = loaded.revision, loaded.compacted
         self._ledger = Ledger(loaded.revision)
-        self._expiring: list[tuple[float, str, int]] = []
+        self._expirations = Expirations()
         for key, row_id, created, expires in loaded.latest:
             modified = row_id >> POSITION_BITS
             same = created if created == modified else modified  # one number in memory, not two
             self._ledger.keys[key] = KeyState(key, same, created, row_id & (MAX_OPERATIONS - 1))
-            self._note_expiry(expires, key, modified)
+            if expires is not None:
+                self._expirations.note(expires, key, modified)
         self._pending: list[_Pending] = []
         self._writing: list[_Pending] = []
         self._flush_due = False
@@ -169,16 +170,13 @@ class SQLiteBackend:
             previous = (old.mod_revision << POSITION_BITS) + old.position if old else 0
             expires = self._now() + ttl if ttl else None
             rows.append((row_id, key, event.create_revision, previous, expires, event.value))
-            self._note_expiry(expires, key, admitted.revision)
+            if expires is not None:
+                self._expirations.note(expires, key, admitted.revision)
         self._pending.append(_Pending(admitted, rows, waiter))
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)  # whoever commits in this turn of the loop rides along
         return admitted
-
-    def _note_expiry(self, expires: float | None, key: str, revision: int) -> None:
-        if expires is not None:
-            heapq.heappush(self._expiring, (expires, key, revision))
 
     def _flush(self) -> None:
         self._flush_due = False
@@ -220,14 +218,12 @@ class SQLiteBackend:
         """Take back what was not written, with all that was admitted on top of it."""
         self._pending = []
         self._ledger.undo([pending.admitted for pending in group])
-        first = group[0].admitted.revision
-        self._expiring = [waiting for waiting in self._expiring if waiting[2] < first]
+        self._expirations.void_from(group[0].admitted.revision)
         for pending in group:
             if pending.waiter is None:  # an expiry that did not happen
-                self._expiring += [
-                    (self._now() + EXPIRY_RETRY, key, old.mod_revision) for key, old in pending.admitted.undo if old
-                ]
-        heapq.heapify(self._expiring)
+                for key, old in pending.admitted.undo:
+                    if old is not None:
+                        self._expirations.note(self._now() + EXPIRY_RETRY, key, old.mod_revision)
         for pending in group:
             if pending.waiter is not None and not pending.waiter.done():
                 pending.waiter.set_exception(StorageUnavailableError(str(failure)))
@@ -246,20 +242,22 @@ class SQLiteBackend:
             await self._settle()
 
     def _expire(self) -> bool:
+        """One step; whether anything was due."""
         found = 0
-        while self._expiring and self._expiring[0][0] <= self._now() and found < EXPIRY_GROUP and not self._closed:
-            _, key, revision = heapq.heappop(self._expiring)
+        for key, revision in self._expirations.due(self._now()):
             state = self._ledger.keys.get(key)
             if state is not None and state.mod_revision == revision:  # else it was written again, or is gone
                 self._admit((Delete(key),), None)
                 found += 1
+            if found == EXPIRY_GROUP:
+                break
         return found > 0
 
     def _schedule_expiry(self) -> None:
-        if self._expiring and "expire" not in self._timers and not self._closed:
+        due = self._expirations.next()
+        if due is not None and "expire" not in self._timers and not self._closed:
             # not more often than once a second: events expire in crowds
-            delay = max(1.0, self._expiring[0][0] - self._now())
-            self._after("expire", min(delay, 3600.0), self._expire_on_time)
+            self._after("expire", min(max(1.0, due - self._now()), 3600.0), self._expire_on_time)
 
     def _expire_on_time(self) -> None:
         self._expire()

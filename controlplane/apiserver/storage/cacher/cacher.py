@@ -28,6 +28,7 @@ from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import (
     BackendEvent,
     Collection,
+    CompactedError,
     Condition,
     ListOptions,
     ListResult,
@@ -66,17 +67,31 @@ class Cacher:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Load; from then on every change is followed."""
+        """Load what was true a little while ago and go through the changes since; from then on every change is followed."""
         await self._feed.started()
         self._feed.register(self.collection.prefix, self)
-        await self.reload()
+        self._ready, self._waiting = False, []
+        try:
+            index, revision = await self._read(self._feed.base)
+            recent = self._feed.recent()
+        except CompactedError:
+            recent = None
+        if recent is None:
+            await self.reload()
+        else:
+            self._serve(index, revision, [event for event in recent if event.key.startswith(self.collection.prefix)])
 
     async def reload(self) -> None:
         """Start over from the backend. Watches end: their clients list again."""
         self._ready, self._waiting = False, []
         self._dispatch.end_all()
         self._snapshots.clear()
-        index, prefix, start, revision = ObjectIndex(self.collection), self.collection.prefix, "", 0
+        index, revision = await self._read(0)
+        self._serve(index, revision, self._waiting)
+
+    async def _read(self, at: int) -> tuple[ObjectIndex, int]:
+        """All objects as of a revision (0: now), and that revision."""
+        index, prefix, start, revision = ObjectIndex(self.collection), self.collection.prefix, "", at
         while True:
             page = await self._feed.backend.range(prefix, start=start, revision=revision, limit=LOAD_PAGE)
             revision = page.revision
@@ -84,12 +99,15 @@ class Cacher:
                 if (entry := self._entry(item.key, item.value, item.mod_revision)) is not None:
                     index.put(entry)
             if not page.more:
-                break
+                return index, revision
             start = page.items[-1].key + "\0"
             await asyncio.sleep(0)
+
+    def _serve(self, index: ObjectIndex, revision: int, missed: Sequence[BackendEvent]) -> None:
+        """Begin with this content and what has happened to it since."""
         self._index, self._history = index, History(revision)
         self._loaded = self._changed = revision
-        missed, self._waiting, self._ready = self._waiting, None, True
+        self._waiting, self._ready = None, True
         for event in missed:
             self.apply(event)
 

@@ -2,6 +2,9 @@
 
 Started by ``apiserver``; each ``Cacher`` registers its prefix. Because the watch covers every key, its position is
 progress for every collection: an idle one is as fresh as a busy one, and bookmarks cost nothing.
+
+It begins a little in the past: caches load what was true at ``base`` and go through the changes since, so that their
+history reaches over the restart of this process, and clients take up their watches where they were.
 """
 
 import asyncio
@@ -12,6 +15,9 @@ from typing import Protocol
 from controlplane.apiserver.storage.interface import Backend, BackendEvent, CompactedError, StorageUnavailableError
 
 RETRY_SECONDS = 1.0
+REPLAY = 1_000  # revisions before the start that caches go through again
+RECENT_SECONDS = 60.0  # how long caches may start with them
+RECENT_BOUND = 10_000  # events held for that
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +40,9 @@ class Feed:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.revision = 0  # everything up to here has been applied by every cache
+        self.base = 0
+        self._target = 0  # the revision at the start; reached before any cache may load
+        self._recent: list[BackendEvent] | None = []  # everything after base, while caches start
         self._consumers: dict[str, Consumer] = {}
         self._started = asyncio.Event()
         self._ended = False
@@ -41,6 +50,7 @@ class Feed:
 
     async def run(self) -> None:
         """Until cancelled, or the backend is closed."""
+        forgetting = asyncio.get_running_loop().call_later(RECENT_SECONDS, self._forget_recent)
         try:
             await self._begin()
             while True:
@@ -49,12 +59,12 @@ class Feed:
                         self._apply(events)
                     return
                 except CompactedError as error:
-                    _log.warning("storage: missed changes (%s); loading all caches again", error)
-                    await self._reload()
+                    await self._skip(error)
                 except StorageUnavailableError as error:
                     _log.warning("storage: watch failed, trying again: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
+            forgetting.cancel()
             self._end()
 
     async def started(self) -> None:
@@ -68,6 +78,10 @@ class Feed:
 
     def unregister(self, prefix: str) -> None:
         self._consumers.pop(prefix, None)
+
+    def recent(self) -> Sequence[BackendEvent] | None:
+        """Every event after ``base``; None when they are no longer held."""
+        return self._recent
 
     async def reached(self, revision: int) -> None:
         """Until every cache holds what was true at ``revision``. Raises StorageUnavailableError when that will not be."""
@@ -84,22 +98,46 @@ class Feed:
                 self._waiters = [waiting for waiting in self._waiters if waiting[1] is not waiter]
 
     async def _begin(self) -> None:
-        while not self._started.is_set():
+        while not self._target:
             try:
-                self._advance(await self.backend.current_revision())
-                self._started.set()
+                self._target = await self.backend.current_revision()
             except StorageUnavailableError as error:
                 _log.warning("storage: not available yet: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
+        self._start_at(max(self._target - REPLAY, 1))
+
+    def _start_at(self, base: int) -> None:
+        self.base = self.revision = base
+        self._recent = []
+        if base >= self._target:
+            self._started.set()
+
+    async def _skip(self, gap: CompactedError) -> None:
+        """Go on after what is no longer held."""
+        if not self._started.is_set():
+            self._start_at(gap.compacted)
+            return
+        _log.warning("storage: missed changes (%s); loading all caches again", gap)
+        self._forget_recent()
+        await self._reload()
+
+    def _forget_recent(self) -> None:
+        self._recent = None
 
     def _apply(self, events: Sequence[BackendEvent]) -> None:
         consumers = self._consumers
+        if self._recent is not None:
+            self._recent.extend(events)
+            if len(self._recent) > RECENT_BOUND:
+                self._recent = None
         for event in events:
             key = event.key
             consumer = consumers.get(key[: key.find("/", key.find("/", 1) + 1) + 1])
             if consumer is not None:
                 consumer.apply(event)
         self._advance(events[-1].revision)
+        if self.revision >= self._target:
+            self._started.set()
 
     def _advance(self, revision: int) -> None:
         self.revision = revision

@@ -9,7 +9,7 @@ import pytest
 
 from apimachinery.errors import StatusError
 from controlplane.apiserver.storage.backends.memory import MemoryBackend
-from controlplane.apiserver.storage.cacher import history, watcher
+from controlplane.apiserver.storage.cacher import feed, history, watcher
 from controlplane.apiserver.storage.cacher.cacher import Cacher
 from controlplane.apiserver.storage.interface import Collection, Delete, ListOptions, Put, Traits, WatchFrame, WatchOptions
 from tests.support.stores import PODS, PREFIX, cached, extract, key, labelled, pod, running_feed
@@ -98,8 +98,8 @@ class TestHistory:
 
     async def test_a_quiet_collection_is_not_aged_by_a_busy_one(self, backend: MemoryBackend) -> None:
         nodes = Collection("/registry/nodes/", "v1", "Node", lambda obj: Traits(), namespaced=False)
-        async with running_feed(backend) as feed:
-            quiet, busy = Cacher(feed, PODS), Cacher(feed, nodes)
+        async with running_feed(backend) as running:
+            quiet, busy = Cacher(running, PODS), Cacher(running, nodes)
             await quiet.start()
             await busy.start()
             made = await quiet.create(key("a"), pod("a"))
@@ -208,8 +208,8 @@ class TestLoading:
     async def test_start_takes_what_is_there_and_follows(self, backend: MemoryBackend) -> None:
         for number in range(2500):
             await backend.commit((), (Put(key(f"p{number}"), b'{"metadata":{"name":"p","namespace":"default"}}'),))
-        async with running_feed(backend) as feed:
-            cacher = Cacher(feed, PODS)
+        async with running_feed(backend) as running:
+            cacher = Cacher(running, PODS)
             starting = asyncio.ensure_future(cacher.start())
             await asyncio.sleep(0)
             for number in range(2400, 2600):  # while it loads
@@ -217,7 +217,7 @@ class TestLoading:
                 await asyncio.sleep(0)
             await starting
             last = (await backend.commit((), (Put(key("z"), b'{"metadata":{"name":"z","namespace":"default"}}'),))).revision
-            await feed.reached(last)
+            await running.reached(last)
             listed = await cacher.list(PREFIX, ListOptions())
             stored = await backend.range(PREFIX)
             assert [(entry.key, entry.revision) for entry in listed.entries] == [
@@ -225,8 +225,8 @@ class TestLoading:
             ]
 
     async def test_reads_before_it_are_told_to_come_again(self, backend: MemoryBackend) -> None:
-        async with running_feed(backend) as feed:
-            cacher = Cacher(feed, PODS)
+        async with running_feed(backend) as running:
+            cacher = Cacher(running, PODS)
             with pytest.raises(StatusError) as refused:
                 await cacher.get(key("a"))
             assert (refused.value.code, refused.value.message) == (429, "storage is (re)initializing")
@@ -242,6 +242,50 @@ class TestLoading:
         last = (await backend.commit((), (Put(key("a"), b"not json"),))).revision
         await cacher._feed.reached(last)
         assert (await cacher.list(PREFIX, ListOptions())).entries == []
+
+
+class TestRestart:
+    async def test_watches_go_on_where_they_were(self, backend: MemoryBackend) -> None:
+        async with cached(backend) as before:
+            made = await before.create(key("a"), pod("a"))
+            gone = await before.delete(key("a"))
+            last = await before.create(key("b"), pod("b"))
+        async with cached(backend) as after:
+            watch = await after.watch(PREFIX, WatchOptions(resource_version=str(made.revision)))
+            assert [(frame.type, frame.revision) for frame in await watch.batch()] == [
+                ("DELETED", gone.revision),
+                ("ADDED", last.revision),
+            ]
+            assert after.revision == last.revision
+            assert (await after.get(key("b"))).revision == last.revision
+
+    async def test_what_was_compacted_or_is_long_ago_is_not_replayed(self, backend: MemoryBackend) -> None:
+        made = await backend.commit((), (Put(key("a"), b'{"metadata":{"name":"a","namespace":"default"}}'),))
+        for number in range(feed.REPLAY + 50):
+            last = (await backend.commit((), (Put("/other", b"%d" % number),))).revision
+        for start in (made.revision, last - feed.REPLAY - 1):
+            async with cached(backend) as cacher:
+                ended = await drain(await cacher.watch(PREFIX, WatchOptions(resource_version=str(start))))
+                assert [frame.type for frame in ended] == ["ERROR"]
+        await backend.compact(last - 10)
+        async with cached(backend) as cacher:
+            assert len(cacher) == 1
+            ended = await drain(await cacher.watch(PREFIX, WatchOptions(resource_version=str(last - 11))))
+            assert [frame.type for frame in ended] == ["ERROR"]
+            watch = await cacher.watch(PREFIX, WatchOptions(resource_version=str(last - 10)))
+            watch.close()
+
+    async def test_late_caches_start_too(self, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(feed, "RECENT_BOUND", 5)
+        async with running_feed(backend) as running:
+            await running.started()
+            for number in range(10):
+                await backend.commit((), (Put(key(f"{number}"), b'{"metadata":{"name":"a","namespace":"default"}}'),))
+            await running.reached(await backend.current_revision())
+            assert running.recent() is None
+            cacher = Cacher(running, PODS)
+            await cacher.start()
+            assert len(cacher) == 10
 
 
 class TestRecovery:

@@ -1,0 +1,51 @@
+"""The API server comes back on the same database: same objects, same revisions, and watches that go on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.apiserver import ADMIN_TOKEN, TestServer, running_apiserver
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def put(server: TestServer, name: str, value: str) -> dict[str, Any]:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": value}}
+    answer = await server.request("POST", MAPS, body)
+    assert answer.status == 201
+    made: dict[str, Any] = answer.json
+    return made
+
+
+async def watched(server: TestServer, revision: str, count: int) -> list[tuple[str, str, str]]:
+    """Type, name and resourceVersion of the next events after ``revision``."""
+    url = f"{server.url}{MAPS}?watch=1&resourceVersion={revision}"
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    found: list[tuple[str, str, str]] = []
+    async with server.session.get(url, headers=headers, ssl=server.tls) as answer:
+        assert answer.status == 200
+        while len(found) < count:
+            event = json.loads(await answer.content.readline())
+            metadata = event["object"]["metadata"]
+            found.append((event["type"], metadata.get("name", ""), metadata.get("resourceVersion", "")))
+    return found
+
+
+async def test_objects_revisions_and_watches_outlive_the_process(tmp_path: Path) -> None:
+    async with running_apiserver("sqlite", tmp_path) as server:
+        first = await put(server, "a", "1")
+        second = await put(server, "b", "1")
+        await server.request("DELETE", f"{MAPS}/b")
+        third = await put(server, "c", "1")
+    async with running_apiserver("sqlite", tmp_path) as server:
+        answer = await server.request("GET", f"{MAPS}/a")
+        assert answer.json == first
+        story = await watched(server, first["metadata"]["resourceVersion"], 3)
+        assert [(kind, name) for kind, name, _ in story] == [("ADDED", "b"), ("DELETED", "b"), ("ADDED", "c")]
+        assert story[0][2] == second["metadata"]["resourceVersion"]
+        assert story[2][2] == third["metadata"]["resourceVersion"]
+        last = await put(server, "d", "1")
+        assert int(last["metadata"]["resourceVersion"]) > int(third["metadata"]["resourceVersion"])
+        assert await watched(server, third["metadata"]["resourceVersion"], 1) == [
+            ("ADDED", "d", last["metadata"]["resourceVersion"])
+        ]
