@@ -60,14 +60,14 @@ class Facade:
         if running is None or running.state is not State.RUNNING:
             running = (await self._pleg.relist_pod(uid_of(found))).latest(container)
         if running is None or running.state is not State.RUNNING:
-            raise _not_found(f'unable to upgrade connection: container not found ("{container}")')
+            raise _not_found(f'container not found ("{container}")')
         return running.id
 
     async def sandbox_id(self, namespace: str, pod: str, *, uid: str | None = None) -> str:
         found = self.pod(namespace, pod, uid)
         newest = self._pleg.get(uid_of(found)).sandbox
         if newest is None or not newest.ready:
-            raise _not_found(f'unable to upgrade connection: sandbox of pod "{pod}" is not running')
+            raise _not_found(f"failed to find sandboxID for pod {pod}")
         return newest.id
 
     async def container_log(self, namespace: str, pod: str, container: str, *, previous: bool = False) -> ContainerLog:
