@@ -102,7 +102,8 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError:
-    quoted = ", ".join(json.dumps(choice) for choice in sorted(supported))
+    """``supported`` is shown in its own order, as upstream does."""
+    quoted = ", ".join(json.dumps(choice) for choice in supported)
     return FieldError("FieldValueNotSupported", path, value, f"supported values: {quoted}")
 
 

@@ -146,6 +146,9 @@ class FakeContainerd:
             state=_sandbox_state(sandbox),
             created_at=sandbox.created_at,
             network=pb.PodSandboxNetworkStatus(ip="" if _host_network(sandbox.config) or not sandbox.ready else sandbox.ip),
+            linux=pb.LinuxPodSandboxStatus(
+                namespaces=pb.Namespace(options=sandbox.config.linux.security_context.namespace_options)
+            ),
             labels=sandbox.config.labels,
             annotations=sandbox.config.annotations,
         )

@@ -34,6 +34,11 @@ def encode(obj: Any) -> bytes:
     return orjson.dumps(obj)
 
 
+def is_written_as(value: Any, data: bytes) -> bool:
+    """Whether ``data`` is the compact form of ``value``, as it stands; then it holds nothing that ``value`` does not."""
+    return orjson.dumps(value) == data.rstrip()
+
+
 def depth_exceeds(value: Any, limit: int) -> bool:
     """Level by level, so that the check itself cannot run out of stack."""
     level = [value]

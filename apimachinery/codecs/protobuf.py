@@ -5,6 +5,7 @@ Called by ``scheme`` for request bodies and by ``endpoints`` for answers. An obj
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,6 +25,7 @@ _META_KINDS = frozenset(
     {"Status", "DeleteOptions", "PartialObjectMetadata", "PartialObjectMetadataList", "WatchEvent", "APIVersions", "APIGroup"}
     | {"APIGroupList", "APIResourceList", "CreateOptions", "UpdateOptions", "PatchOptions", "ListOptions"}
 )
+_EXTENSIONS = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions"
 _INTEGERS = frozenset({"int32", "int64"})
 
 
@@ -73,7 +75,7 @@ def message_of(gvk: GroupVersionKind) -> str | None:
         name = _META + gvk.kind
     else:
         package = gvk.group.partition(".")[0] or "core"
-        root = "k8s.io.apiextensions_apiserver.pkg.apis" if package == "apiextensions" else "k8s.io.api"
+        root = _EXTENSIONS.rpartition(".")[0] if package == "apiextensions" else "k8s.io.api"
         name = f"{root}.{package}.{gvk.version}.{gvk.kind}"
     return name if name in messages() else None
 
@@ -118,7 +120,7 @@ def decode_message(data: bytes, name: str) -> Object:
             obj.setdefault(field.name, []).append(item)
         elif not field.name:
             obj.update(item)
-        elif item or type(item) is dict or field.name in POINTERS or field.type in SPECIAL:
+        elif item or type(item) is dict or field.name in POINTERS or field.type in SPECIAL or field.type in _SCHEMA_UNIONS:
             obj[field.name] = item
     return obj
 
@@ -144,9 +146,48 @@ def _read(kind: str, value: int | bytes) -> Any:
     if kind == "bytes":
         return base64_text(value)
     if kind == "double":
+        if len(value) != 8:
+            raise ValueError("proto: wrong wireType for a double field")
         return struct.unpack("<d", value)[0]
-    special = SPECIAL.get(kind)
+    if kind in _INTEGERS or kind == "bool":
+        raise ValueError(f"proto: wrong wireType = 2 for a field of type {kind}")
+    special = SPECIAL.get(kind) or _SCHEMA_UNIONS.get(kind)
     return special[0](value) if special else decode_message(value, kind)
+
+
+def _decode_union(kind: str) -> Callable[[bytes], Any]:
+    """JSONSchemaPropsOrArray, OrBool and OrStringArray: JSON holds whichever of their members is set, bare."""
+
+    def decode_union(data: bytes) -> Any:
+        members = {field.name: field for field in messages().fields(kind).values()}
+        obj = decode_message(data, kind)
+        if "schema" in obj:
+            return obj["schema"]
+        return next((obj[name] for name in members if name in obj), "allows" in members and bool(obj.get("allows")))
+
+    return decode_union
+
+
+def _encode_union(kind: str) -> Callable[[Any], bytes]:
+    def encode_union(value: Any) -> bytes:
+        if isinstance(value, dict):
+            return encode_message({"schema": value}, kind)
+        if isinstance(value, bool):
+            return encode_message({"allows": value}, kind)
+        (name,) = [field.name for field in messages().fields(kind).values() if field.repeated]
+        return encode_message({name: value}, kind)
+
+    return encode_union
+
+
+_SCHEMA_UNIONS = {
+    f"{_EXTENSIONS}.{version}.JSONSchemaPropsOr{suffix}": (
+        _decode_union(f"{_EXTENSIONS}.{version}.JSONSchemaPropsOr{suffix}"),
+        _encode_union(f"{_EXTENSIONS}.{version}.JSONSchemaPropsOr{suffix}"),
+    )
+    for version in ("v1", "v1beta1")
+    for suffix in ("Array", "Bool", "StringArray")
+}
 
 
 # --------------------------------------------------------------------------- writing
@@ -211,7 +252,7 @@ def _write(out: bytearray, number: int, kind: str, value: Any) -> None:
     elif kind == "bytes":
         wire.write_bytes(out, number, base64_bytes(value))
     else:
-        special = SPECIAL.get(kind)
+        special = SPECIAL.get(kind) or _SCHEMA_UNIONS.get(kind)
         wire.write_bytes(out, number, special[1](value) if special else encode_message(value, kind))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apimachinery.schema import fast, scalars
+from apimachinery.schema.go_types import go_type, named
 from apimachinery.schema.types import ListSchema, MapSchema, ScalarSchema, Schema, StructSchema
 
 Object = dict[str, Any]
@@ -153,6 +154,8 @@ class _Walk:
             return value
 
     def mistyped(self, value: Any, wanted: str, names: list[str]) -> Any:
+        if names:
+            wanted = named(self.owner, names[-1], wanted)
         said = _SAID.get(type(value))
         if said is None:  # Go tells which number only when it was looking for one
             said = f"number {value!r}" if wanted in ("int32", "int64") else "number"
@@ -167,29 +170,6 @@ _PARSED: dict[str, Any] = {
     "microtime": lambda text: scalars.canonical_time(text, micro=True),
     "bytes": scalars.canonical_base64,
 }
-
-_GO_NAMES = {
-    "boolean": "bool",
-    "double": "float64",
-    "bytes": "[]uint8",
-    "quantity": "resource.Quantity",
-    "time": "v1.Time",
-    "microtime": "v1.MicroTime",
-    "intstr": "intstr.IntOrString",
-    "any": "runtime.RawExtension",
-    "object": "map[string]interface {}",
-}
-
-
-def go_type(schema: Schema) -> str:
-    """The Go type that decode errors name for a schema."""
-    if isinstance(schema, ScalarSchema):
-        return _GO_NAMES.get(schema.kind, schema.kind)
-    if isinstance(schema, StructSchema):
-        return schema.go_name
-    if isinstance(schema, ListSchema):
-        return f"[]{go_type(schema.element)}"
-    return f"map[string]{go_type(schema.value)}"
 
 
 def zero(schema: Schema) -> Any:

@@ -5,6 +5,7 @@ can, by ``transport.set_protocol``, on uvloop and over TLS as well.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -171,8 +172,7 @@ async def splice(one: Duplex, other: Duplex) -> None:
 
 
 async def _carry(source: Duplex, sink: Duplex) -> None:
-    try:
-        while data := await source.read():
+    """Until ``source`` ends. A sink that is gone is no end: what it sent before may still be on its way to ``source``."""
+    while data := await source.read():
+        with contextlib.suppress(ConnectionResetError):
             await sink.write(data)
-    except ConnectionResetError:
-        return

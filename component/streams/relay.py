@@ -99,13 +99,13 @@ async def tunnel(client: WebSocket, backend: Duplex) -> None:
 
 async def _unwrap(client: WebSocket, backend: Duplex) -> None:
     while (message := await client.receive()) is not None:
-        if message:
+        with contextlib.suppress(ConnectionResetError):  # the end comes in the other direction, behind the last data
             await backend.write(message)
 
 
 async def _wrap(backend: Duplex, client: WebSocket) -> None:
     while data := await backend.read():
-        await client.write(data)
+        await client.write(data)  # raises when the client is gone: then nobody waits for the rest
 
 
 async def port_forward(client: WebSocketChannels, backend: Session, ports: Sequence[int]) -> None:

@@ -2,8 +2,10 @@
 
 What Kubernetes speaks for exec, attach and port-forward is SPDY/3.1 as the Go library spdystream has it. Two of its habits
 shape this module. It never sends WINDOW_UPDATE, so a sender that obeyed the initial window would stop after 64 KiB: windows
-bind us only once the peer has shown that it keeps them (any SETTINGS or WINDOW_UPDATE). And it drops data for a stream
-that it has not seen a reply for, so a client sends data only after SYN_REPLY, and a server replies at once.
+are kept, by us as well, only once the peer has shown that it keeps them (any SETTINGS or WINDOW_UPDATE); until then TCP
+holds senders back. To send updates to a peer that ignores them would even do harm: after it has closed its socket, they make
+its kernel reset the connection and drop the last of its output. And it drops data for a stream that it has not replied to,
+so a client sends data only after SYN_REPLY, and a server replies at once.
 """
 
 import struct
@@ -171,7 +173,9 @@ class Connection:
             self._finish(stream, sent=True)
 
     def consumed(self, stream: int, count: int) -> None:
-        """The application has taken ``count`` bytes: let the peer send as many again."""
+        """The application has taken ``count`` bytes: let the peer send as many again, if it keeps windows."""
+        if not self._peer_keeps_windows:
+            return
         self._unacknowledged += count
         if self._unacknowledged >= INITIAL_WINDOW // 2:
             self._control(WINDOW_UPDATE, 0, _HEAD.pack(0, self._unacknowledged))

@@ -82,8 +82,11 @@ class Pleg:
             await self._take(uid, items, number)
         known = {sandbox.labels.get(names.POD_UID, "") for sandbox in sandboxes}
         known |= {container.labels.get(names.POD_UID, "") for container in containers}
-        for uid in [uid for uid in self._pods if uid not in known and self._seen[uid] < number]:
-            self._drop(uid)
+        for uid in [uid for uid, seen in self._seen.items() if uid not in known and seen < number]:
+            if uid in self._pods:
+                self._drop(uid, number)
+            else:
+                del self._seen[uid]  # no listing that is still under way can be older
         self._last_relist = self._clock.monotonic()
 
     async def relist_pod(self, uid: str) -> ObservedPod:
@@ -94,7 +97,7 @@ class Pleg:
         containers = await self._runtime.list_containers(pb.ContainerFilter(label_selector=selector))
         items = _by_pod(sandboxes, containers).get(uid)
         if items is None:
-            self._drop(uid, quiet=True)
+            self._drop(uid, number, quiet=True)
         else:
             await self._take(uid, items, number, quiet=True)
         return self.get(uid)
@@ -137,9 +140,9 @@ class Pleg:
         if not quiet and observed != held:
             self._changed(uid)
 
-    def _drop(self, uid: str, *, quiet: bool = False) -> None:
+    def _drop(self, uid: str, number: int, *, quiet: bool = False) -> None:
         gone = self._pods.pop(uid, None)
-        self._seen.pop(uid, None)
+        self._seen[uid] = number  # stays, so that an older listing cannot bring the pod back
         if gone is not None and not quiet:
             self._changed(uid)
 

@@ -78,7 +78,7 @@ class PodSync:
             if status["phase"] in ("Succeeded", "Failed"):
                 return Result(finished=True)
             following = decide(pod, observed, self._verdicts(observed))
-            if following == plan:
+            if following == plan or outcome.waiting:
                 break
             plan = following
         await self._refresh_volumes(pod, observed)

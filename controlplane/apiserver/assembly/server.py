@@ -20,8 +20,11 @@ from controlplane.apiserver.audit.sinks import FileSink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config
+from controlplane.apiserver.endpoints import connect
+from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, ReviewStrategy
 from controlplane.apiserver.endpoints.watch import OpenWatches
+from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.metrics import RequestMetrics
 from controlplane.apiserver.kinds.catalog import strategies
 from controlplane.apiserver.kinds.config import KindsConfig
@@ -58,7 +61,10 @@ async def running(config: Config) -> AsyncIterator[Running]:
         health, metrics, open_watches = Health(), Registry(), OpenWatches()
         poststart = PostStart(config, stores)
         _add_checks(health, backend, poststart)
-        wired = _wire(config, kinds, stores, health, metrics, open_watches)
+        open_streams = connect.OpenStreams()
+        kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
+        stack.push_async_callback(kubelets.close)
+        wired = _wire(config, kinds, stores, health, metrics, open_watches, kubelets, open_streams)
         sink = None
         if config.audit.path is not None:
             sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
@@ -79,6 +85,11 @@ async def running(config: Config) -> AsyncIterator[Running]:
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
         supervisor.start("tls-reload", tls.watch(RealClock()))
+
+        def drain() -> None:
+            open_watches.close_all()
+            open_streams.close_all()
+
         server = server_for(chain.handler(parts, wired.router))
         address = await stack.enter_async_context(
             listening(
@@ -87,7 +98,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
                 serving.port,
                 tls.context,
                 drain_seconds=serving.drain_seconds,
-                on_drain=open_watches.close_all,
+                on_drain=drain,
             )
         )
         await poststart.run(advertised(config), address.port)
@@ -112,14 +123,22 @@ class _Wired:
 
 
 def _wire(
-    config: Config, kinds: list[Strategy], stores: dict[str, Store], health: Health, metrics: Registry, watches: OpenWatches
+    config: Config,
+    kinds: list[Strategy],
+    stores: dict[str, Store],
+    health: Health,
+    metrics: Registry,
+    watches: OpenWatches,
+    kubelets: Kubelets,
+    open_streams: connect.OpenStreams,
 ) -> _Wired:
     schemas = schema.load()
     lookup = resources.lookup_in(stores)
     believed = identity.believed(config.identity, lookup)
     authorizer = identity.authorizer_for(config.identity)
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
-    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, watches, {})
+    streams = connect.endpoints(lookup, kubelets, authorize(authorizer, "create"), open_streams)
+    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, watches, streams)
     watch_gauge = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
 
     def refresh() -> None:

@@ -1,6 +1,8 @@
 """Answers as Table or PartialObjectMetadata(List), which clients ask for by ``Accept: application/json;as=Table;...``."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from apimachinery import errors
@@ -12,20 +14,41 @@ from controlplane.apiserver.wire.call import Call
 Object = dict[str, Any]
 
 _META_V1 = "meta.k8s.io/v1"
+TURN = 100  # rows between two turns of the loop
 
 
 def of_entries(
     strategy: Strategy, entries: Iterable[Entry], call: Call, revision: str, more: Object | None = None, headings: bool = True
 ) -> Object:
     """A Table with one row per entry. ``more`` adds list metadata; a watch sends the column headings only once."""
+    include = _include(call)
+    rows = [_row(strategy, entry, call.now, include) for entry in entries]
+    return _envelope(strategy, rows, revision, more, headings)
+
+
+async def of_many(strategy: Strategy, entries: Sequence[Entry], call: Call, revision: str, more: Object) -> Object:
+    """As ``of_entries``, giving the loop a turn now and then: a row costs 80 microseconds, and lists may be long."""
+    include = _include(call)
+    rows: list[Object] = []
+    for start in range(0, len(entries), TURN):
+        rows += [_row(strategy, entry, call.now, include) for entry in entries[start : start + TURN]]
+        await asyncio.sleep(0)
+    return _envelope(strategy, rows, revision, more, True)
+
+
+def _include(call: Call) -> str:
     include = call.query.get("includeObject", "Metadata")
     if include not in ("None", "Metadata", "Object"):
         raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
-    now = call.now
-    rows = []
-    for entry in entries:
-        obj = entry.decode()
-        rows.append(tables.row(strategy, obj, now, _shown(obj, include)))
+    return include
+
+
+def _row(strategy: Strategy, entry: Entry, now: datetime, include: str) -> Object:
+    obj = entry.decode()
+    return tables.row(strategy, obj, now, _shown(obj, include))
+
+
+def _envelope(strategy: Strategy, rows: list[Object], revision: str, more: Object | None, headings: bool) -> Object:
     return {
         "kind": "Table",
         "apiVersion": _META_V1,
@@ -46,10 +69,9 @@ def partial(obj: Object) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": _META_V1, "metadata": obj.get("metadata") or {}}
 
 
-def partial_list(entries: Iterable[Entry], metadata: Object) -> Object:
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": _META_V1,
-        "metadata": metadata,
-        "items": [partial(entry.decode()) for entry in entries],
-    }
+async def partial_list(entries: Sequence[Entry], metadata: Object) -> Object:
+    items: list[Object] = []
+    for start in range(0, len(entries), TURN):
+        items += [partial(entry.decode()) for entry in entries[start : start + TURN]]
+        await asyncio.sleep(0)
+    return {"kind": "PartialObjectMetadataList", "apiVersion": _META_V1, "metadata": metadata, "items": items}

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
 
 from aiohttp.web_request import BaseRequest
 from multidict import CIMultiDictProxy
 
 from controlplane.apiserver.authentication.interface import ANONYMOUS, UserInfo
 from controlplane.apiserver.wire.info import RequestInfo
+from controlplane.apiserver.wire.query import pairs
 
 NO_INFO = RequestInfo("", "")
 
@@ -65,14 +65,14 @@ class Call:
         if self._query is None:
             found: dict[str, str] = {}
             if self.query_string:
-                for name, value in parse_qsl(self.query_string, keep_blank_values=True):
+                for name, value in pairs(self.query_string):
                     found.setdefault(name, value)
             self._query = found
         return self._query
 
     def query_all(self, name: str) -> list[str]:
         """Every value of a parameter, such as the words of an exec ``command``."""
-        return [value for key, value in parse_qsl(self.query_string, keep_blank_values=True) if key == name]
+        return [value for key, value in pairs(self.query_string) if key == name]
 
     @property
     def now(self) -> datetime:

@@ -24,6 +24,7 @@ from controlplane.apiserver.registry.strategy import Column, Context, Object, Re
 
 _STRATEGIES = ("OnDelete", "RollingUpdate")
 _COUNTS = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
+_ALWAYS_SHOWN = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 
 
 class DaemonSetStrategy(Strategy):
@@ -60,6 +61,9 @@ class DaemonSetStrategy(Strategy):
         if spec.get("revisionHistoryLimit") is None:
             spec["revisionHistoryLimit"] = 10
         default_template(spec.setdefault("template", {}))
+
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = dict.fromkeys(_ALWAYS_SHOWN, 0)
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]

@@ -69,6 +69,9 @@ class DeploymentStrategy(Strategy):
             spec["progressDeadlineSeconds"] = 600
         default_template(spec.setdefault("template", {}))
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         return _check_spec(obj["spec"])
 

@@ -48,6 +48,9 @@ class ReplicaSetStrategy(Strategy):
         if spec.get("template"):
             default_template(spec["template"])
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {"replicas": 0}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         return _check_spec(obj["spec"])
 

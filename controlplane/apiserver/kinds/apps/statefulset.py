@@ -62,7 +62,7 @@ class StatefulSetStrategy(Strategy):
         default_template(spec.setdefault("template", {}))
 
     def prepare_for_create(self, ctx: Context, obj: Object) -> None:
-        obj["status"] = {"replicas": 0}
+        obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         return _check_spec(obj["spec"])

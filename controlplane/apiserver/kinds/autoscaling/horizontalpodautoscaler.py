@@ -65,6 +65,9 @@ class HorizontalPodAutoscalerStrategy(Strategy):
             behavior["scaleUp"] = _merged(behavior.get("scaleUp"), _UP)
             behavior["scaleDown"] = _merged(behavior.get("scaleDown"), _DOWN)
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0

@@ -59,6 +59,9 @@ class CronJobStrategy(Strategy):
         template.setdefault("metadata", {})
         default_template(template.setdefault("spec", {}).setdefault("template", {}))
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found = _check_schedule(spec)

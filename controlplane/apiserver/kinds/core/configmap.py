@@ -7,7 +7,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
-from controlplane.apiserver.kinds.shared.binary import checked_bytes, decoded_size
+from controlplane.apiserver.kinds.shared.binary import decoded_size
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -18,9 +18,6 @@ IMMUTABLE = "field is immutable when `immutable` is set"
 class ConfigMapStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", "configmap", True, short_names=("cm",))
     columns = (NAME, Column("Data", description="Number of entries"), AGE)
-
-    def default(self, obj: Object) -> None:
-        checked_bytes(obj, "binaryData")
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}

@@ -15,7 +15,7 @@ from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of,
 from controlplane.apiserver.registry.printing import UNKNOWN
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class NodeStrategy(Strategy):

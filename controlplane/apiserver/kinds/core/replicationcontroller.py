@@ -52,6 +52,9 @@ class ReplicationControllerStrategy(Strategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = dict(held)
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {"replicas": 0}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found = checks.not_negative(spec.get("replicas"), "spec.replicas")

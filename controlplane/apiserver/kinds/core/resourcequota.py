@@ -43,6 +43,9 @@ class ResourceQuotaStrategy(Strategy):
             if (obj.get("status") or {}).get(part):
                 canonical_amounts(obj["status"][part])
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found: list[FieldError] = []

@@ -10,7 +10,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
-from controlplane.apiserver.kinds.shared.binary import checked_bytes, decoded_size
+from controlplane.apiserver.kinds.shared.binary import decoded_size
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -35,7 +35,6 @@ class SecretStrategy(Strategy):
         if not obj.get("type"):
             obj["type"] = "Opaque"
         text = obj.pop("stringData", None)
-        checked_bytes(obj, "data")
         if text:
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
             obj["data"] = {**(obj.get("data") or {}), **encoded}

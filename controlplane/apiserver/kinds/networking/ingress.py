@@ -33,6 +33,9 @@ class IngressStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found: list[FieldError] = []

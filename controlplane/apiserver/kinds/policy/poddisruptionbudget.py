@@ -36,6 +36,9 @@ class PodDisruptionBudgetStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found: list[FieldError] = []

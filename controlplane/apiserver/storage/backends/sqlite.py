@@ -377,9 +377,11 @@ def _open(path: Path, synchronous: str) -> tuple[Lock, Database, Database, Loade
     lock = Lock(path.with_name(path.name + ".lock"))
     with ExitStack() as undo:
         undo.callback(lock.release)
+        # SQLite gives the files beside it (-wal, -shm) the mode of the database: secrets are in all of them
+        path.touch(0o600)
+        path.chmod(0o600)
         writer = Database(path, synchronous=synchronous)
         undo.callback(writer.close)
-        path.chmod(0o600)
         writer.check()
         loaded = writer.load()
         reader = Database(path, read_only=True)

@@ -9,7 +9,7 @@ interpreter lock and may wait long to get it back from a busy event loop.
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -30,11 +30,11 @@ CREATE INDEX revisions_by_key ON revisions (key, id);
 CREATE TABLE progress (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO progress VALUES ('compacted', 0), ('swept', 0), ('revision', 1);
 """
-_ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
-_INSERTS = {
-    rows: f"INSERT INTO revisions (id, key, created, previous, expires, value) VALUES {','.join(['(?,?,?,?,?,?)'] * rows)}"  # noqa: S608
-    for rows in _ROWS_PER_STATEMENT
-}
+_ROWS_PER_STATEMENT = 64
+_INSERTS = tuple(
+    f"INSERT INTO revisions (id, key, created, previous, expires, value) VALUES {','.join(['(?,?,?,?,?,?)'] * rows)}"  # noqa: S608
+    for rows in range(_ROWS_PER_STATEMENT + 1)
+)
 
 Row = tuple[int, str, int, int, float | None, bytes | None]
 """id, key, create revision, id of the previous version, when it expires, value (None: deleted)."""
@@ -82,7 +82,7 @@ class Database:
     def __init__(self, path: Path, *, synchronous: str = "FULL", read_only: bool = False) -> None:
         self._path = path
         with translated(path):
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=32)
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=100)
         try:
             with translated(path):
                 if read_only:
@@ -141,12 +141,15 @@ class Database:
     def append(self, rows: Sequence[Row]) -> None:
         """Make all rows durable, or none."""
         with translated(self._path):
-            if len(rows) in _INSERTS:
-                self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
+            if len(rows) <= _ROWS_PER_STATEMENT:  # one statement is a transaction of its own
+                self._insert(rows)
                 return
             with self._transaction():
-                for statement, chunk in _chunks(rows):
-                    self._connection.execute(statement, [value for row in chunk for value in row])
+                for at in range(0, len(rows), _ROWS_PER_STATEMENT):
+                    self._insert(rows[at : at + _ROWS_PER_STATEMENT])
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
     def get(self, key: str, revision: int) -> tuple[int, int, bytes] | None:
         """Create revision, mod revision and value of the key at the revision."""
@@ -231,14 +234,6 @@ class Database:
 _LAST = "\U0010ffff"
 _AS_OF = """FROM revisions r WHERE r.key >= ? AND r.key < ? AND r.id < ?
   AND r.id = (SELECT max(id) FROM revisions WHERE key = r.key AND id < ?) AND r.value IS NOT NULL"""
-
-
-def _chunks(rows: Sequence[Row]) -> Iterable[tuple[str, Sequence[Row]]]:
-    at = 0
-    for size in _ROWS_PER_STATEMENT:
-        while len(rows) - at >= size:
-            yield _INSERTS[size], rows[at : at + size]
-            at += size
 
 
 def _damaged(path: Path, what: str) -> str:

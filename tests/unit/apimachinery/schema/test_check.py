@@ -55,6 +55,11 @@ def test_an_object_in_normal_form_has_nothing_to_report() -> None:
             id="number in a map of strings",
         ),
         pytest.param(
+            {"restartPolicy": 5},
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+            id="a string with a type of its own",
+        ),
+        pytest.param(
             {"priority": 3_000_000_000},
             "json: cannot unmarshal number 3000000000 into Go struct field PodSpec.spec.priority of type int32",
             id="int32 out of range",

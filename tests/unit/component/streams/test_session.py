@@ -103,8 +103,8 @@ async def test_slow_reader_stops_the_transport_and_a_quick_one_starts_it(peer: P
 
 async def test_writers_wait_for_windows_of_a_peer_that_keeps_them(peer: Peer) -> None:
     stream = await peer.open()
-    peer.core.consumed(stream.number, spdy.INITIAL_WINDOW // 2)  # shows that it keeps windows
-    peer.answer()
+    for receive in (peer.core.receive, peer.session.data_received):
+        receive(bytes.fromhex("800300040000000400000000"))  # SETTINGS: both keep windows
     task = asyncio.ensure_future(stream.write(b"x" * 200_000))
     received = 0
     while not task.done():

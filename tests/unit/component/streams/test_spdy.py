@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from component.streams import spdy
 from component.streams.spdy import Connection, DataReceived, StreamOpened, StreamReplied, StreamReset, WindowOpened
 
+SETTINGS = bytes.fromhex("800300040000000400000000")  # without entries: it only shows that its sender keeps windows
+
 
 def pair() -> tuple[Connection, Connection]:
     return Connection(client=True), Connection(client=False)
@@ -120,6 +122,10 @@ def test_windows_do_not_bind_until_the_peer_keeps_them() -> None:
     client, server = pair()
     stream = opened(client, server)
     assert client.capacity(stream) == spdy.UNLIMITED
+    server.consumed(stream, 50_000)
+    assert carry(server, client) == []
+    for end in (client, server):
+        end.receive(SETTINGS)
     client.send(stream, b"x" * 50_000)
     carry(client, server)
     server.consumed(stream, 50_000)

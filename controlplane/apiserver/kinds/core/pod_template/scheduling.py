@@ -7,7 +7,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.shared import checks
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def validate_scheduling(spec: Mapping[str, Any], path: str) -> list[FieldError]:

@@ -13,7 +13,7 @@ from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.amounts import container_resource_name, requirements, resource_value
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _MAX_INT32 = 2**31 - 1
 _MAX_SEARCH_CHARACTERS = 2048
 

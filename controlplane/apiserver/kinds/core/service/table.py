@@ -37,8 +37,8 @@ def service_row(service: Object, now: datetime) -> list[Any]:
 
 def _port(port: Object) -> str:
     if port.get("nodePort"):
-        return f"{port['port']}:{port['nodePort']}/{port.get('protocol', '')}"
-    return f"{port['port']}/{port.get('protocol', '')}"
+        return f"{port.get('port', 0)}:{port['nodePort']}/{port.get('protocol', '')}"
+    return f"{port.get('port', 0)}/{port.get('protocol', '')}"
 
 
 def _external(spec: Object, status: Object) -> str:

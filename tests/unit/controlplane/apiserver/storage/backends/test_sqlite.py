@@ -155,8 +155,11 @@ class TestOwnership:
         assert len(await keys(again)) == 20
         await again.close()
 
-    async def test_only_the_owner_may_read_the_file(self, backend: SQLiteBackend, path: Path) -> None:
-        assert os.stat(path).st_mode & 0o077 == 0
+    async def test_only_the_owner_may_read_the_files(self, backend: SQLiteBackend, path: Path) -> None:
+        await put(backend, "/registry/secrets/a")
+        modes = {file.name: file.stat().st_mode & 0o777 for file in await asyncio.to_thread(lambda: list(path.parent.iterdir()))}
+        assert set(modes) == {path.name + end for end in ("", "-wal", "-shm", ".lock")}
+        assert set(modes.values()) == {0o600}
 
     async def test_foreign_databases_are_refused(self, path: Path) -> None:
         path.parent.mkdir()

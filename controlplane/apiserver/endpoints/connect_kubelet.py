@@ -1,0 +1,101 @@
+"""How kubelets are reached: the address a node has registered, the port, and our client certificate."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+
+from apimachinery import errors
+from component import tls
+from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.config import Kubelet
+
+Object = Mapping[str, Any]
+DEFAULT_PORT = 10250
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One kubelet."""
+
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def url(self, *segments: str, query: list[tuple[str, str]] | None = None) -> str:
+        """``segments`` are decoded; each becomes one part of the path."""
+        path = "/".join(quote(segment, safe="") for segment in segments)
+        return f"https://{self.authority}/{path}" + (f"?{urlencode(query)}" if query else "")
+
+
+@dataclass(slots=True)
+class Kubelets:
+    """Finds kubelets and holds what is needed to talk to them. :meth:`close` when the server ends.
+
+    Without ``--kubelet-certificate-authority`` their serving certificates are not verified, as upstream does it.
+    """
+
+    lookup: Lookup
+    config: Kubelet
+    _contexts: dict[bool, ssl.SSLContext] = field(default_factory=dict)
+    _session: aiohttp.ClientSession | None = None
+
+    async def of_node(self, name: str) -> Target:
+        """Raises StatusError 404 for a node that is not there, 500 for one without an address."""
+        node = await self.lookup("nodes", "", name)
+        if node is None:
+            raise errors.not_found("nodes", name)
+        return target(node, self.config.address_types)
+
+    def context(self, *, insecure: bool = False) -> ssl.SSLContext:
+        """TLS towards kubelets. Raises ValueError naming a certificate file that cannot be used."""
+        insecure = insecure or self.config.authority is None
+        if insecure not in self._contexts:
+            self._contexts[insecure] = tls.client_context(
+                ca_file=None if insecure else self.config.authority,
+                certificate=self.config.certificate,
+                key=self.config.key,
+                insecure=insecure,
+            )
+        return self._contexts[insecure]
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """For plain requests to kubelets, pods and services: no cookies, no redirects of its own, bodies untouched."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def target(node: Object, address_types: tuple[str, ...]) -> Target:
+    """The best address of a node, by the order of types that the operator prefers. Raises StatusError 500."""
+    status = node.get("status") or {}
+    addresses = status.get("addresses") or ()
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or DEFAULT_PORT
+    for kind in address_types:
+        for address in addresses:
+            if address.get("type") == kind and address.get("address"):
+                return Target(address["address"], int(port))
+    known = [address.get("type") for address in addresses]
+    raise backend_error(f"no preferred addresses found; known addresses: {known}")
+
+
+def backend_error(message: str, code: int = 500) -> errors.StatusError:
+    """A failure behind us in upstream's form for errors that have no reason of their own."""
+    return errors.StatusError(errors.make_status(code, "", message))
