@@ -13,6 +13,7 @@ from apimachinery.schema.types import ListSchema, MapSchema, StructSchema
 Object = dict[str, Any]
 
 _ABSENT: Any = object()
+_LEAF, _STRUCT, _MAP, _KEYED, _SET = Shape  # looking a member up on its class costs as much as the comparison
 
 # Fields that nobody manages: identity and what the server alone writes.
 UNMANAGED = frozenset({"apiVersion", "kind"})
@@ -49,7 +50,7 @@ def changes(old: Object, new: Object, schema: StructSchema, ignored: Iterable[st
             before, after = _managed_metadata(old), _managed_metadata(new)
             _change(before, after, known["metadata"], result, parent_exists=True)
         else:
-            part = known.get(name) or Part(f"f:{name}", Shape.LEAF, schema)
+            part = known.get(name) or Part(f"f:{name}", _LEAF, schema)
             _change(old.get(name, _ABSENT), new.get(name, _ABSENT), part, result, parent_exists=True)
     return result
 
@@ -64,7 +65,7 @@ def _change(old: Any, new: Any, part: Part, into: Changes, *, parent_exists: boo
         return
     step, shape, schema, implicit = part
     if implicit and parent_exists:
-        empty: Any = [] if shape in (Shape.KEYED, Shape.SET) else {}
+        empty: Any = [] if shape in (_KEYED, _SET) else {}
         old = empty if old is _ABSENT else old
         new = empty if new is _ABSENT else new
         if old == new:
@@ -73,7 +74,7 @@ def _change(old: Any, new: Any, part: Part, into: Changes, *, parent_exists: boo
         into.added[step] = everything(new, shape, schema)
     elif new is _ABSENT:
         into.removed[step] = everything(old, shape, schema)
-    elif shape is Shape.LEAF or type(old) is not type(new) or type(old) not in (dict, list):
+    elif shape is _LEAF or type(old) is not type(new) or type(old) not in (dict, list):
         into.modified[step] = {}
     else:
         inner = Changes({}, {}, {})
@@ -86,11 +87,11 @@ def _change(old: Any, new: Any, part: Part, into: Changes, *, parent_exists: boo
 def _struct(old: Object, new: Object, schema: Any, into: Changes) -> None:
     known = parts(schema)
     for name, value in new.items():
-        part = known.get(name) or Part(f"f:{name}", Shape.LEAF, schema)
+        part = known.get(name) or Part(f"f:{name}", _LEAF, schema)
         _change(old.get(name, _ABSENT), value, part, into, parent_exists=True)
     for name, value in old.items():
         if name not in new:
-            part = known.get(name) or Part(f"f:{name}", Shape.LEAF, schema)
+            part = known.get(name) or Part(f"f:{name}", _LEAF, schema)
             _change(value, _ABSENT, part, into, parent_exists=True)
 
 
@@ -110,20 +111,20 @@ def _list(old: list[Any], new: list[Any], schema: Any, into: Changes) -> None:
         _change(before.get(step, _ABSENT), after.get(step, _ABSENT), part, into, parent_exists=True)
 
 
-_WALKS: dict[Shape, Any] = {Shape.STRUCT: _struct, Shape.MAP: _map, Shape.KEYED: _list, Shape.SET: _list}
+_WALKS: dict[Shape, Any] = {_STRUCT: _struct, _MAP: _map, _KEYED: _list, _SET: _list}
 
 
 def everything(value: Any, shape: Shape, schema: Any) -> FieldSet:
     """The node of a value that is wholly new (or wholly gone): it and all of its parts."""
-    if shape is Shape.LEAF or not value or type(value) not in (dict, list):
+    if shape is _LEAF or not value or type(value) not in (dict, list):
         return {}
     node: FieldSet = {SELF: {}}
-    if shape is Shape.STRUCT:
+    if shape is _STRUCT:
         known = parts(schema)
         for name, item in value.items():
             part = known.get(name)
             node[f"f:{name}"] = everything(item, part.shape, part.schema) if part is not None and part.shape else {}
-    elif shape is Shape.MAP:
+    elif shape is _MAP:
         inner = shape_of(schema.value)
         for name, item in value.items():
             node[f"f:{name}"] = everything(item, inner, schema.value)
@@ -152,7 +153,7 @@ def fields_of(obj: Object, schema: StructSchema, ignored: Iterable[str] = ()) ->
 
 def _claimed(value: Any, shape: Shape, schema: Any) -> FieldSet:
     """The node of a value in an applied configuration: containers themselves are not claimed, only what is in them."""
-    if shape is Shape.LEAF or not value or type(value) not in (dict, list):
+    if shape is _LEAF or not value or type(value) not in (dict, list):
         return {}
     node: FieldSet = {}
     if isinstance(schema, StructSchema):
