@@ -37,7 +37,13 @@ def check(scope: Scope, config: Object) -> None:
 def apply(scope: Scope, old: Object | None, config: Object, options: WriteOptions, part: str, now: datetime) -> Object:
     """Server-side apply. Raises the 409 that lists fields of other managers."""
     subresource = "" if part == "spec" else part
-    return fields.apply(old, config, options.field_manager, options.force, scope.schema, now, subresource=subresource)
+    ignored: set[str] = set()  # what this write cannot set, it cannot own
+    if part == "status":
+        ignored = config.keys() - {"apiVersion", "kind", "metadata", "status"}
+    elif scope.strategy.has_status:
+        ignored = {"status"}
+    manager, force = options.field_manager, options.force
+    return fields.apply(old, config, manager, force, scope.schema, now, subresource=subresource, ignored=ignored)
 
 
 def _restore(new: Object, old: Object, member: str) -> None:
