@@ -1,4 +1,5 @@
-"""What must exist in every cluster: four namespaces, the ``kubernetes`` Service and where it leads, the system priorities.
+"""What must exist in every cluster: four namespaces, the ``kubernetes`` Service and where it leads, the range of cluster IPs,
+the system priorities.
 
 Run by ``assembly.server`` once the listener is up; ``/readyz`` waits for it. It may run again and again.
 """
@@ -48,6 +49,9 @@ class PostStart:
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
             await self._ensure("priorityclasses.scheduling.k8s.io", "", priority)
+        ranges = _typed("networking.k8s.io/v1", "ServiceCIDR", {"name": "kubernetes"})
+        ranges["spec"] = {"cidrs": list(self._config.service_ranges)}
+        await self._ensure("servicecidrs.networking.k8s.io", "", ranges)
         await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
         await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
         slice_ = kubernetes_slice(address, port)

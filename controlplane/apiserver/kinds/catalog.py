@@ -7,6 +7,7 @@ from controlplane.apiserver.kinds.apps.deployment import DeploymentStrategy
 from controlplane.apiserver.kinds.apps.replicaset import ReplicaSetStrategy
 from controlplane.apiserver.kinds.apps.statefulset import StatefulSetStrategy
 from controlplane.apiserver.kinds.autoscaling.horizontalpodautoscaler import HorizontalPodAutoscalerStrategy
+from controlplane.apiserver.kinds.autoscaling.horizontalpodautoscaler_v1 import HorizontalPodAutoscalerV1Strategy
 from controlplane.apiserver.kinds.batch.cronjob import CronJobStrategy
 from controlplane.apiserver.kinds.batch.job import JobStrategy
 from controlplane.apiserver.kinds.certificates.certificatesigningrequest import CertificateSigningRequestStrategy
@@ -76,13 +77,15 @@ def _core(config: KindsConfig) -> list[Strategy]:
 
 
 def _workloads() -> list[Strategy]:
+    autoscalers = HorizontalPodAutoscalerStrategy()
     return [
         ControllerRevisionStrategy(),
         DaemonSetStrategy(),
         DeploymentStrategy(),
         ReplicaSetStrategy(),
         StatefulSetStrategy(),
-        HorizontalPodAutoscalerStrategy(),
+        autoscalers,
+        HorizontalPodAutoscalerV1Strategy(autoscalers),
         CronJobStrategy(),
         JobStrategy(),
     ]

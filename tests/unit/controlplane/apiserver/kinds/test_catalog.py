@@ -11,13 +11,15 @@ from controlplane.apiserver.registry.strategy import Strategy
 CATALOG = strategies(KindsConfig())
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 
-each_kind = pytest.mark.parametrize("kind", CATALOG, ids=[f"{one.info.plural}.{one.info.gvk.group}" for one in CATALOG])
+each_kind = pytest.mark.parametrize(
+    "kind", CATALOG, ids=[f"{one.info.plural}.{one.info.gvk.group}.{one.info.gvk.version}" for one in CATALOG]
+)
 
 
 def test_no_kind_is_listed_twice() -> None:
     names = [one.info.gvr for one in CATALOG]
     assert len(set(names)) == len(names)
-    short = [(word, one.info.gvk.group) for one in CATALOG for word in one.info.short_names]
+    short = [(word, one.info.gvk.group, one.info.gvk.version) for one in CATALOG for word in one.info.short_names]
     assert len(set(short)) == len(short)
 
 

@@ -33,7 +33,9 @@ def random_object(kind: Strategy, random: Random) -> dict[str, Any]:
     return obj
 
 
-@pytest.mark.parametrize("kind", CATALOG, ids=[f"{one.info.plural}.{one.info.gvk.group}" for one in CATALOG])
+@pytest.mark.parametrize(
+    "kind", CATALOG, ids=[f"{one.info.plural}.{one.info.gvk.group}.{one.info.gvk.version}" for one in CATALOG]
+)
 async def test_any_decodable_object_is_answered(kind: Strategy) -> None:
     random = Random(kind.info.plural)
     for _ in range(ROUNDS):
