@@ -209,7 +209,7 @@ class PodSync:
             failure=failure,
         )
         status = pod_status(pod, observed, given)
-        tools.status.set(pod, status)
+        tools.status.set(pod, status if stopped else not_yet_over(status, previous))
         return status
 
     def _verdicts(self, observed: ObservedPod) -> Mapping[str, Verdict]:
@@ -224,6 +224,15 @@ class PodSync:
             elif not probes.started(container.id):
                 found[container.id] = Verdict.STARTING
         return found
+
+
+def not_yet_over(status: Mapping[str, Any], previous: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status to tell while something of the pod may still run: nobody must read Succeeded or Failed before that,
+    because controllers then start a successor. Pure."""
+    if status["phase"] not in ("Succeeded", "Failed") or previous.get("phase") in ("Succeeded", "Failed"):
+        return status
+    told = {key: value for key, value in status.items() if key not in ("reason", "message")}
+    return {**told, "phase": previous.get("phase") or "Pending"}
 
 
 class NetworkNotReadyError(Exception):

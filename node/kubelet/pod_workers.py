@@ -114,6 +114,7 @@ class PodWorkers:
         if uid not in self._workers:
             worker = self._start(uid, None)
             worker.removed = True
+            worker.grace = 1  # upstream's, too: nobody can say any more how much it was meant to have
             worker.phase = Phase.TERMINATING
 
     def nudge(self, uid: str) -> None:

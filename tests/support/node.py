@@ -8,8 +8,8 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from apimachinery.errors import StatusError
 from apimachinery.resources import CONFIG_MAPS, NODES, PODS, SERVICE_ACCOUNTS
 from client import kubeconfig
 from client.rest import Client
+from node.kubelet.cgroups.manager import MOUNT, remove_tree
 from node.kubelet.config import KubeletConfig
 from node.kubelet.kubelet import Kubelet
 from tests.support.apiserver import TestServer, running_apiserver
@@ -127,7 +128,7 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 @asynccontextmanager
 async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
     """``changes`` go into the KubeletConfig."""
-    with own_network_namespace() as namespace:
+    with own_network_namespace() as namespace, _own_cgroups(namespace):
         async with running_containerd() as runtime, running_apiserver() as server:
             root = Path(runtime.data_dir, "kubelet")
             config = KubeletConfig(
@@ -153,6 +154,17 @@ async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
                     yield node
                 finally:
                     await node.stop_kubelet()
+
+
+@contextmanager
+def _own_cgroups(name: str) -> Iterator[None]:
+    """Removes what the kubelet and the runtime made below one cgroup root."""
+    try:
+        yield
+    finally:
+        roots = [MOUNT, *(entry for entry in MOUNT.iterdir() if entry.is_dir())]
+        for root in roots:
+            remove_tree(root / name)
 
 
 async def _service_account(client: Client, server: TestServer) -> None:

@@ -72,7 +72,7 @@ class Cgroups:
         roots = [self._mount] if self.version == 2 else [self._mount / name for name in _V1_CONTROLLERS]
         for root in roots:
             for path in plan.candidate_paths(self._config.cgroup_root, uid):
-                _remove_tree(_below(root, path))
+                remove_tree(_below(root, path))
 
 
 def _below(root: Path, path: PurePosixPath) -> Path:
@@ -87,13 +87,13 @@ def _write(file: Path, value: str) -> None:
         _log.warning("Cannot write a cgroup control", file=str(file), value=value, err=error)
 
 
-def _remove_tree(folder: Path) -> None:
-    """cgroup directories are removed from the leaves up; their files cannot be deleted and need not be."""
+def remove_tree(folder: Path) -> None:
+    """Remove a cgroup and those below it, from the leaves up; their files cannot be deleted and need not be."""
     if not folder.is_dir():
         return
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            _remove_tree(Path(entry.path))
+            remove_tree(Path(entry.path))
     try:
         folder.rmdir()
     except OSError as error:
