@@ -72,9 +72,8 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = 10.0
 async def add_node(client: Client, name: str = "node-1", *, cpu: str = "8", pods: str = "110", **metadata: Any) -> Object:
     """A Ready node without an agent."""
     labels = {"kubernetes.io/hostname": name, **metadata.pop("labels", {})}
-    node = await client.create(
-        NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels, **metadata}}
-    )
+    metadata = {"name": name, "labels": labels, **metadata}
+    await client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     offered = {"cpu": cpu, "memory": "16Gi", "pods": pods}
     condition = {
         "type": "Ready",
@@ -84,8 +83,8 @@ async def add_node(client: Client, name: str = "node-1", *, cpu: str = "8", pods
         "lastHeartbeatTime": "2026-01-01T00:00:00Z",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    node["status"] = {"capacity": offered, "allocatable": offered, "conditions": [condition]}
-    return await client.update_status(NODES, node)
+    status = {"capacity": offered, "allocatable": offered, "conditions": [condition]}
+    return await client.patch(NODES, name, {"status": status}, subresource="status")
 
 
 class Kubelet:
