@@ -64,9 +64,8 @@ class PlainStore:
         """As in ``ObjectStore``. ``seen`` is what a cache holds, to spare the first read."""
         while True:
             entry = seen or await self.get(key)
-            old = entry.decode()
             try:
-                new = change(old if plan is None else entry.decode())
+                new = change(entry.decode())
             except Exception:
                 if seen is None or self.backend.exclusive or await self._is_latest(seen):
                     raise
@@ -78,7 +77,7 @@ class PlainStore:
                     return entry
                 seen = None
                 continue
-            more, also = plan(old, new) if plan else ((), ())
+            more, also = plan(entry.decode(), new) if plan else ((), ())
             wanted = (Condition(key, entry.revision), *more)
             outcome = await self._commit(wanted, (Put(key, value, ttl), *also))
             if outcome.succeeded:

@@ -18,6 +18,11 @@ class Event:
         self.key, self.revision, self.entry, self.previous, self.time = key, revision, entry, previous, time
         self._frames: dict[str, Frame] = {}
 
+    @property
+    def size(self) -> int:
+        """Bytes that are held for this event alone: of the state it ended."""
+        return len(self.previous.item) if self.previous is not None else 0
+
     def frame(self, matches: Matches | None) -> Frame | None:
         """What a watcher with this selector gets. Leaving the selector is a deletion to it, entering one a creation."""
         new, old = self.entry, self.previous

@@ -11,6 +11,7 @@ from controlplane.apiserver.storage.cacher.event import Event
 KEEP_SECONDS = 75.0
 KEEP_AT_LEAST = 100  # changes, however old
 KEEP_AT_MOST = 102_400  # changes, however young
+KEEP_BYTES = 32 << 20  # of objects that only history holds, however young
 LINES_KEPT = 2  # the newest changes keep their encoded lines; watchers hold those that they still need
 
 
@@ -20,6 +21,7 @@ class History:
     def __init__(self, oldest: int) -> None:
         self.oldest = oldest
         self._events: list[Event] = []
+        self._bytes = 0
         self._first = 0  # those before it are forgotten, and cut off now and then
 
     def append(self, event: Event) -> None:
@@ -27,8 +29,11 @@ class History:
         events.append(event)
         if len(events) > LINES_KEPT:
             events[-LINES_KEPT - 1].forget_frames()
+        self._bytes += event.size
         while self._is_over(event.time):
-            self.oldest = events[self._first].revision
+            oldest = events[self._first]
+            self.oldest = oldest.revision
+            self._bytes -= oldest.size
             self._first += 1
         if self._first > KEEP_AT_LEAST and self._first * 2 > len(events):
             del events[: self._first]
@@ -42,4 +47,4 @@ class History:
         held = len(self._events) - self._first
         if held <= KEEP_AT_LEAST:
             return False
-        return held > KEEP_AT_MOST or self._events[self._first].time < now - KEEP_SECONDS
+        return held > KEEP_AT_MOST or self._bytes > KEEP_BYTES or self._events[self._first].time < now - KEEP_SECONDS

@@ -96,6 +96,16 @@ class TestHistory:
         while got < 3 * history.KEEP_AT_LEAST:
             got += len(await watch.batch())
 
+    async def test_large_changes_are_kept_no_longer_than_memory_allows(
+        self, cacher: Cacher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(history, "KEEP_BYTES", 200_000)
+        await cacher.create(key("a"), pod("a"))
+        for number in range(300):
+            last = await touch(cacher, "a", f"{number:03}" + "x" * 1000)
+        kept = last - cacher._history.oldest
+        assert history.KEEP_AT_LEAST < kept < 200
+
     async def test_a_quiet_collection_is_not_aged_by_a_busy_one(self, backend: MemoryBackend) -> None:
         nodes = Collection("/registry/nodes/", "v1", "Node", lambda obj: Traits(), namespaced=False)
         async with running_feed(backend) as running:
