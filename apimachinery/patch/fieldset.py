@@ -125,6 +125,26 @@ def _step(key: str) -> str:
     return f"[={rest}]" if kind == "v" else f"[{rest}]"
 
 
+def is_valid(fields: Any) -> bool:
+    """Whether this is a field set at all: clients may send anything in ``fieldsV1``."""
+    return isinstance(fields, dict) and all(_is_step(key) and is_valid(node) for key, node in fields.items())
+
+
+def _is_step(key: str) -> bool:
+    kind, colon, rest = key.partition(":")
+    if not colon:
+        return key == SELF
+    if kind == "f":
+        return True
+    if kind == "i":
+        return rest.removeprefix("-").isdecimal()
+    try:
+        value = orjson.loads(rest)
+    except orjson.JSONDecodeError:
+        return False
+    return kind == "v" or (kind == "k" and isinstance(value, dict) and bool(value))
+
+
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 

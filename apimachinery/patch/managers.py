@@ -76,7 +76,12 @@ def of_request(old: Object, new: Object, subresource: str) -> Managers:
         return stored
     if sent == [{}]:
         return {}
-    return decode(sent) or stored
+    if sent == _entries(old):
+        return stored
+    edited = decode(sent)
+    if not edited or not all(fieldset.is_valid(each.fields) for each in edited.values()):
+        return stored
+    return edited
 
 
 def _entries(obj: Object) -> Any:

@@ -141,6 +141,15 @@ def test_clients_may_reset_or_edit_the_record() -> None:
     assert list(owned(track(first, renamed, "two", CONFIG_MAP))) == ["three:Update"]
 
 
+@pytest.mark.parametrize("fields", [{"f:data": 5}, {"data": {}}, {"k:{": {}}, {"k:5": {}}, {"f:data": {"x:y": {}}}, {"i:x": {}}])
+def test_what_is_no_field_set_is_not_believed(fields: Any) -> None:
+    first = track(None, config_map(a="1"), "one", CONFIG_MAP)
+    edited = copy.deepcopy(first)
+    edited["metadata"]["managedFields"][0]["fieldsV1"] = fields
+    edited["data"]["a"] = "2"
+    assert owned(track(first, edited, "two", CONFIG_MAP)) == {"one:Update": [".data"], "two:Update": [".data.a"]}
+
+
 def test_an_object_without_a_record_stays_without_one() -> None:
     assert "managedFields" not in track(config_map(a="1"), config_map(a="2"), "m", CONFIG_MAP)["metadata"]
 
