@@ -4,12 +4,14 @@ the system priorities.
 Run by ``assembly.server`` once the listener is up; ``/readyz`` waits for it. It may run again and again.
 """
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from apimachinery import errors
 from controlplane.apiserver.authentication.interface import UserInfo
+from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.config import Config
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Context
@@ -45,6 +47,11 @@ class PostStart:
     async def run(self, address: str, port: int) -> None:
         for name in NAMESPACES:
             await self._ensure("namespaces", "", _typed("v1", "Namespace", {"name": name}))
+        async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
+            for role in bootstrap_policy.roles():
+                tasks.create_task(self._ensure(f"clusterroles.{bootstrap_policy.GROUP}", "", role))
+            for binding in bootstrap_policy.bindings():
+                tasks.create_task(self._ensure(f"clusterrolebindings.{bootstrap_policy.GROUP}", "", binding))
         for name, (value, text) in PRIORITIES.items():
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}

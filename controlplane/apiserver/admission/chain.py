@@ -7,10 +7,12 @@ from controlplane.apiserver.admission.plugins.default_toleration_seconds import 
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.priority import Priority
+from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
+from controlplane.apiserver.authorization.interface import Authorizer
 
 
-def plugins(lookup: Lookup) -> list[Plugin]:
+def plugins(lookup: Lookup, authorizer: Authorizer) -> list[Plugin]:
     """Built-in plugins, in the order in which they see a write."""
     return [
         NamespaceLifecycle(lookup),
@@ -18,6 +20,7 @@ def plugins(lookup: Lookup) -> list[Plugin]:
         ServiceAccount(lookup),
         Priority(lookup),
         DefaultTolerationSeconds(),
+        RoleEscalation(lookup, authorizer),
     ]
 
 

@@ -14,6 +14,8 @@ from controlplane.apiserver.authentication.x509 import ClientCertificates
 from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
 from controlplane.apiserver.authorization.components import ComponentAuthorizer
 from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.authorization.node import NodeAuthorizer, PodsOn
+from controlplane.apiserver.authorization.rbac import RBACAuthorizer, RoleSource
 from controlplane.apiserver.authorization.union import UnionAuthorizer
 from controlplane.apiserver.config import Identity
 
@@ -55,17 +57,18 @@ def believed(config: Identity, lookup: Lookup) -> Believed:
     return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences))
 
 
-def authorizer_for(config: Identity) -> Authorizer:
-    """Administrators first, then the named components. Raises ValueError for a mode that does not exist."""
-    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS)]
+def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn) -> UnionAuthorizer:
+    """Administrators, then the named components, then the modes in their order. Raises ValueError for an unknown mode."""
+    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS), ComponentAuthorizer()]
     for mode in config.authorization_modes:
-        if mode in ("RBAC", "Node"):
-            continue
-        if mode == "AlwaysAllow":
+        if mode == "RBAC":
+            members.append(RBACAuthorizer(roles))
+        elif mode == "Node":
+            members.append(NodeAuthorizer(pods_on))
+        elif mode == "AlwaysAllow":
             members.append(AlwaysAllow())
         elif mode == "AlwaysDeny":
             members.append(AlwaysDeny())
         else:
             raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, AlwaysAllow or AlwaysDeny")
-    members.insert(1, ComponentAuthorizer())
     return UnionAuthorizer(members)

@@ -9,6 +9,7 @@ from controlplane.apiserver.admission.chain import AdmissionChain, plugins
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
+from controlplane.apiserver.authorization.node import PodsOn
 from controlplane.apiserver.endpoints.evict import evict
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
 from controlplane.apiserver.endpoints.scope import Scope
@@ -48,6 +49,18 @@ def lookup_in(stores: Mapping[str, Store]) -> Lookup:
     return lookup
 
 
+def pods_on_node(stores: Mapping[str, Store]) -> PodsOn:
+    """The pods bound to a node, by the cache's index."""
+
+    async def pods_on(node: str) -> list[Object]:
+        wanted = (("spec.nodeName", node),)
+        options = ListOptions(matches=lambda traits: traits.fields.get("spec.nodeName") == node, field_equals=wanted)
+        found = await stores["pods"].list("", options)
+        return [entry.decode() for entry in found.entries]
+
+    return pods_on
+
+
 def route_table(
     strategies: Sequence[Strategy],
     stores: Mapping[str, Store],
@@ -58,7 +71,7 @@ def route_table(
     open_watches: OpenWatches,
     connect: Connect,
 ) -> RouteTable:
-    admission = AdmissionChain(plugins(lookup))
+    admission = AdmissionChain(plugins(lookup, judges.authorizer))
     table: RouteTable = {}
     for strategy in strategies:
         info = strategy.info

@@ -16,6 +16,7 @@ from component.tasks import Supervisor
 from component.tls import ReloadingServerContext
 from controlplane.apiserver import chain, discovery
 from controlplane.apiserver.assembly import identity, paths, resources, storage
+from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.audit.sinks import FileSink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
@@ -64,7 +65,12 @@ async def running(config: Config) -> AsyncIterator[Running]:
         open_streams = connect.OpenStreams()
         kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
         stack.push_async_callback(kubelets.close)
-        wired = _wire(config, kinds, stores, health, metrics, open_watches, kubelets, open_streams)
+        supervisor = await stack.enter_async_context(Supervisor())
+        stack.callback(supervisor.stop)
+        roles = RoleIndex(stores)
+        supervisor.keep("rbac", roles.follow)
+        live = _Live(open_watches, roles, kubelets, open_streams)
+        wired = _wire(config, kinds, stores, health, metrics, live)
         sink = None
         if config.audit.path is not None:
             sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
@@ -82,8 +88,6 @@ async def running(config: Config) -> AsyncIterator[Running]:
             serving.request_timeout,
         )
         tls = ReloadingServerContext(serving.certificate, serving.key, config.identity.client_ca, prepare_tls)
-        supervisor = await stack.enter_async_context(Supervisor())
-        stack.callback(supervisor.stop)
         supervisor.start("tls-reload", tls.watch(RealClock()))
 
         def drain() -> None:
@@ -122,28 +126,36 @@ class _Wired:
     authorizer: Authorizer
 
 
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """What requests share while the server runs."""
+
+    watches: OpenWatches
+    roles: RoleIndex
+    kubelets: Kubelets
+    streams: connect.OpenStreams
+
+
 def _wire(
     config: Config,
     kinds: list[Strategy],
     stores: dict[str, Store],
     health: Health,
     metrics: Registry,
-    watches: OpenWatches,
-    kubelets: Kubelets,
-    open_streams: connect.OpenStreams,
+    live: _Live,
 ) -> _Wired:
     schemas = schema.load()
     lookup = resources.lookup_in(stores)
     believed = identity.believed(config.identity, lookup)
-    authorizer = identity.authorizer_for(config.identity)
+    authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores))
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
-    streams = connect.endpoints(lookup, kubelets, authorize(authorizer, "create"), open_streams)
-    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, watches, streams)
+    streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
+    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
     watch_gauge = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
 
     def refresh() -> None:
         watch_gauge.clear()
-        for resource, count in watches.counts().items():
+        for resource, count in live.watches.counts().items():
             watch_gauge.labels(resource).set(count)
 
     listed = discovery.listed([*kinds, *(ReviewStrategy(info) for info in REVIEWS)])

@@ -1,6 +1,8 @@
 """Authorizers that need no rules: everything for a privileged group, and everything for everybody (``AlwaysAllow``)."""
 
+from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes, Decision
+from controlplane.apiserver.authorization.rules import ALL, Rule
 
 SUPERUSERS = "system:masters"
 
@@ -10,6 +12,11 @@ class PrivilegedGroups:
 
     def __init__(self, *groups: str) -> None:
         self._groups = frozenset(groups)
+
+    def rules_for(self, user: UserInfo, namespace: str) -> list[Rule]:
+        if self._groups.isdisjoint(user.groups):
+            return []
+        return [Rule(ALL, ALL, ALL), Rule(ALL, paths=ALL)]
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         if self._groups.isdisjoint(attributes.user.groups):

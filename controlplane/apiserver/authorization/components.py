@@ -6,12 +6,13 @@ A certificate alone allows nothing: its CN or O must be in a table.
 
 from collections.abc import Mapping
 
+from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes, Decision
 from controlplane.apiserver.authorization.rules import ALL, Rule, allowed_by
 
 _READ = ("get", "list", "watch")
 _EVENTS = Rule(("create", "patch", "update"), ("", "events.k8s.io"), ("events",))
-_DELEGATED = (
+DELEGATED = (
     Rule(("create",), ("authentication.k8s.io",), ("tokenreviews",)),
     Rule(("create",), ("authorization.k8s.io",), ("subjectaccessreviews",)),
 )
@@ -30,7 +31,7 @@ ISSUER = Rule(
 
 SCHEDULER = (
     _EVENTS,
-    *_DELEGATED,
+    *DELEGATED,
     Rule(
         _READ, ("",), ("nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes")
     ),
@@ -60,17 +61,17 @@ PROXY = (
     Rule(_READ, ("",), ("namespaces", "pods")),
 )
 
-# Admission (NodeRestriction) narrows these to the node's own objects.
+# Admission (NodeRestriction) narrows the writes to the node's own objects; secrets, config maps and tokens are for ``node``.
 NODE = (
     _EVENTS,
-    *_DELEGATED,
+    *DELEGATED,
     Rule(_READ, ("",), ("services", "endpoints")),
     Rule((*_READ, "create", "update", "patch"), ("",), ("nodes",)),
     Rule(("update", "patch"), ("",), ("nodes/status",)),
     Rule((*_READ, "create", "delete"), ("",), ("pods",)),
     Rule(("update", "patch"), ("",), ("pods/status",)),
-    Rule(("create",), ("",), ("pods/eviction", "serviceaccounts/token")),
-    Rule(_READ, ("",), ("secrets", "configmaps", "persistentvolumeclaims", "persistentvolumes")),
+    Rule(("create",), ("",), ("pods/eviction",)),
+    Rule(_READ, ("",), ("persistentvolumeclaims", "persistentvolumes")),
     Rule(("get",), ("",), ("serviceaccounts",)),
     Rule(("get", "create", "update", "patch", "delete"), ("coordination.k8s.io",), ("leases",), namespaces=("kube-node-lease",)),
     Rule((*_READ, "create"), ("certificates.k8s.io",), ("certificatesigningrequests",)),
@@ -129,6 +130,13 @@ class ComponentAuthorizer:
         self, by_user: Mapping[str, tuple[Rule, ...]] = BY_USER, by_group: Mapping[str, tuple[Rule, ...]] = BY_GROUP
     ) -> None:
         self._by_user, self._by_group = by_user, by_group
+
+    def rules_for(self, user: UserInfo, namespace: str) -> list[Rule]:
+        """Everything the user may do by these tables, for SelfSubjectRulesReview."""
+        rules = list(self._by_user.get(user.name, ()))
+        for group in user.groups:
+            rules += self._by_group.get(group, ())
+        return [rule for rule in rules if not rule.namespaces or namespace in rule.namespaces]
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         user = attributes.user

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.apiserver.authorization.interface import Attributes
 
@@ -45,3 +46,13 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 def allowed_by(rules: Iterable[Rule], asked: Attributes) -> bool:
     return any(rule.allows(asked) for rule in rules)
+
+
+def rule_value(rule: Rule) -> dict[str, Any]:
+    """A rule as the API writes it."""
+    if rule.paths:
+        return {"nonResourceURLs": list(rule.paths), "verbs": list(rule.verbs)}
+    value: dict[str, Any] = {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
+    if rule.names:
+        value["resourceNames"] = list(rule.names)
+    return value

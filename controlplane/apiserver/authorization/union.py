@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
+from controlplane.apiserver.authorization.rules import Rule
 
 
 class UnionAuthorizer:
@@ -18,3 +20,15 @@ class UnionAuthorizer:
             if reason:
                 reasons.append(reason)
         return Decision.NO_OPINION, "\n".join(reasons)
+
+    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], bool]:
+        """What the members that can list their rules allow, and whether some could not (the list is then incomplete)."""
+        rules: list[Rule] = []
+        complete = True
+        for member in self._members:
+            listing = getattr(member, "rules_for", None)
+            if listing is None:
+                complete = False
+            else:
+                rules += listing(user, namespace)
+        return list(dict.fromkeys(rules)), complete

@@ -9,7 +9,9 @@ from apimachinery.gvk import GroupVersionKind
 from apimachinery.schema import Schemas
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
-from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
+from controlplane.apiserver.authorization.interface import Attributes, Decision
+from controlplane.apiserver.authorization.rules import rule_value
+from controlplane.apiserver.authorization.union import UnionAuthorizer
 from controlplane.apiserver.endpoints.body import read_object
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import value_reply
@@ -27,7 +29,7 @@ class Judges:
 
     tokens: Authenticator  # every authenticator that knows bearer tokens
     service_accounts: ServiceAccountTokens | None
-    authorizer: Authorizer
+    authorizer: UnionAuthorizer
     audiences: Sequence[str]
     schemas: Schemas
 
@@ -48,7 +50,15 @@ SELF_SUBJECT_REVIEW = _info(_AUTHENTICATION, "SelfSubjectReview", "selfsubjectre
 SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews")
 LOCAL_SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", True)
 SELF_SUBJECT_ACCESS_REVIEW = _info(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews")
-REVIEWS = (TOKEN_REVIEW, SELF_SUBJECT_REVIEW, SUBJECT_ACCESS_REVIEW, LOCAL_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_ACCESS_REVIEW)
+SELF_SUBJECT_RULES_REVIEW = _info(_AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews")
+REVIEWS = (
+    SELF_SUBJECT_RULES_REVIEW,
+    TOKEN_REVIEW,
+    SELF_SUBJECT_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+)
 
 
 async def review(call: Call, info: ResourceInfo, judges: Judges) -> Reply:
@@ -143,10 +153,24 @@ async def _access(user: UserInfo, spec: Object, judges: Judges, kind: str) -> Ob
     return status
 
 
+async def _self_rules(call: Call, spec: Object, judges: Judges) -> Object:
+    namespace = spec.get("namespace") or ""
+    if not namespace:
+        raise errors.bad_request("no namespace on request")
+    rules, complete = judges.authorizer.rules_for(call.user, namespace)
+    values = [rule_value(rule) for rule in rules]
+    return {
+        "resourceRules": [value for value in values if "resources" in value],
+        "nonResourceRules": [value for value in values if "nonResourceURLs" in value],
+        "incomplete": not complete,
+    }
+
+
 _ANSWERS: dict[str, Callable[[Call, Object, Judges], Awaitable[Object]]] = {
     "tokenreviews": _token,
     "selfsubjectreviews": _self,
     "subjectaccessreviews": _subject_access,
     "localsubjectaccessreviews": _local_access,
     "selfsubjectaccessreviews": _self_access,
+    "selfsubjectrulesreviews": _self_rules,
 }

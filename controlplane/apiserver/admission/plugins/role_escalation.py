@@ -1,0 +1,91 @@
+"""RoleEscalation: nobody grants by RBAC what they may not do themselves, unless they may ``escalate`` or ``bind``.
+
+Upstream does this in the storage of the four kinds; as a validating plugin it stands in the same place of the road.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Lookup, Object, refuse
+from controlplane.apiserver.authorization.interface import Attributes as Asked
+from controlplane.apiserver.authorization.interface import Authorizer, Decision
+
+_GROUP = "rbac.authorization.k8s.io"
+_ROLES = frozenset({"roles", "clusterroles"})
+_BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
+
+
+class RoleEscalation:
+    name = "RoleEscalation"
+
+    def __init__(self, lookup: Lookup, authorizer: Authorizer) -> None:
+        self._lookup, self._authorizer = lookup, authorizer
+
+    def handles(self, attributes: Attributes) -> bool:
+        kind = attributes.kind
+        return kind.group == _GROUP and attributes.operation in (CREATE, UPDATE) and attributes.resource in _ROLES | _BINDINGS
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Changes nothing."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        obj, old = attributes.obj or {}, attributes.old or {}
+        if attributes.resource in _ROLES:
+            if obj.get("rules") == old.get("rules") and obj.get("aggregationRule") == old.get("aggregationRule"):
+                return
+            if await self._may(attributes, "escalate", attributes.resource, _name(obj)):
+                return
+            rules = list(obj.get("rules") or [])
+            if obj.get("aggregationRule"):  # selects roles nobody has written yet: only who may do everything may ask for it
+                rules.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+        else:
+            if obj.get("roleRef") == old.get("roleRef") and obj.get("subjects") == old.get("subjects"):
+                return
+            reference = obj.get("roleRef") or {}
+            plural = "roles" if reference.get("kind") == "Role" else "clusterroles"
+            if await self._may(attributes, "bind", plural, reference.get("name", "")):
+                return
+            namespace = attributes.namespace if plural == "roles" else ""
+            role = await self._lookup(f"{plural}.{_GROUP}", namespace, reference.get("name", ""))
+            rules = (role or {}).get("rules") or []
+        await self._check(attributes, rules)
+
+    async def _may(self, attributes: Attributes, verb: str, resource: str, name: str) -> bool:
+        asked = Asked(attributes.user, verb, "", True, _GROUP, "v1", resource, "", attributes.namespace, name)
+        return (await self._authorizer.authorize(asked))[0] is Decision.ALLOW
+
+    async def _check(self, attributes: Attributes, rules: list[Object]) -> None:
+        missing = []
+        for rule in rules:
+            for asked in demands(rule, attributes):
+                if (await self._authorizer.authorize(asked))[0] is not Decision.ALLOW:
+                    missing.append(rule)
+                    break
+        if missing:
+            user = attributes.user
+            shown = "\n".join(_shown(rule) for rule in missing)
+            who = f'user "{user.name}" (groups={list(user.groups)!r})'
+            why = f"{who} is attempting to grant RBAC permissions not currently held:\n{shown}"
+            raise refuse(attributes, why)
+
+
+def demands(rule: Object, attributes: Attributes) -> Iterator[Asked]:
+    """Every single permission that a rule gives; ``*`` is asked for as such, which only a ``*`` covers."""
+    for verb in rule.get("verbs") or []:
+        for path in rule.get("nonResourceURLs") or []:
+            yield Asked(attributes.user, verb, path, is_resource=False)
+        for group in rule.get("apiGroups") or []:
+            for resource in rule.get("resources") or []:
+                plural, _, subresource = resource.partition("/")
+                for name in rule.get("resourceNames") or [""]:
+                    yield Asked(attributes.user, verb, "", True, group, "", plural, subresource, attributes.namespace, name)
+
+
+def _name(obj: dict[str, Any]) -> str:
+    return str((obj.get("metadata") or {}).get("name") or "")
+
+
+def _shown(rule: Object) -> str:
+    names = (("APIGroups", "apiGroups"), ("Resources", "resources"), ("NonResourceURLs", "nonResourceURLs"), ("Verbs", "verbs"))
+    parts = [f"{title}:{rule[key]!r}" for title, key in names if rule.get(key)]
+    return "{" + ", ".join(parts).replace("'", '"') + "}"
