@@ -130,7 +130,8 @@ def check_types(config: Object, schema: StructSchema) -> None:
     problems = typed.problems(config, schema)
     if not problems:
         return
-    gvk, metadata = GroupVersionKind.of(config), config.get("metadata") or {}
+    gvk, metadata = GroupVersionKind.of(config), config.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
     text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {each}" for each in problems)
     message = f"failed to create typed patch object ({name}; {gvk.group}/{gvk.version}, Kind={gvk.kind}): {text}"

@@ -337,6 +337,12 @@ def test_configurations_that_do_not_fit(config: Object, problem: str) -> None:
     assert caught.value.message == f"failed to create typed patch object (n/d; apps/v1, Kind=Deployment): {problem}"
 
 
+@pytest.mark.parametrize("metadata", [5, "x", [{}]])
+def test_metadata_that_is_no_object(metadata: Any) -> None:
+    with pytest.raises(StatusError, match="expected map"):
+        apply.check_types({**config_map(), "metadata": metadata}, CONFIG_MAP)
+
+
 def test_managed_fields_in_the_configuration_are_refused() -> None:
     config = config_map()
     config["metadata"]["managedFields"] = [{"manager": "x"}]
