@@ -49,7 +49,7 @@ def generate_selector(job: Object) -> None:
     """Label the template with the Job's uid and name, and select by the uid."""
     metadata = job["spec"]["template"].setdefault("metadata", {})
     labels = dict(metadata.get("labels") or {})
-    labels.update(dict.fromkeys(NAME_LABELS, job["metadata"]["name"]))
+    labels.update(dict.fromkeys(NAME_LABELS, job["metadata"].get("name") or ""))
     labels.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
     metadata["labels"] = labels
     selector = job["spec"].setdefault("selector", {})

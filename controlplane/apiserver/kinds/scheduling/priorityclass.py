@@ -37,7 +37,7 @@ class PriorityClassStrategy(Strategy):
         obj.setdefault("value", 0)
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
-        name, value = obj["metadata"]["name"], obj.get("value") or 0
+        name, value = obj["metadata"].get("name") or "", obj.get("value") or 0
         found: list[FieldError] = []
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value or obj.get("globalDefault"):
