@@ -7,7 +7,7 @@ There is no snapshot: a cycle does not await, so nothing changes under it.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from apimachinery.labels import Selector
-from apimachinery.meta import Object, labels_of, name_of, uid_of
+from apimachinery.meta import Object, is_deleting, labels_of, name_of, uid_of
 from apimachinery.objects import pods
 from controlplane.scheduler.framework.types import AffinityTerm, NodeInfo, PodInfo, exact_pair
 
@@ -221,7 +221,7 @@ class Cache:
 
 def _counts_alike(old: Object, new: Object) -> bool:
     """Whether nothing changed that scheduling others depends on."""
-    if labels_of(old) != labels_of(new):
+    if labels_of(old) != labels_of(new) or is_deleting(old) != is_deleting(new):
         return False
     before, after = old["spec"], new["spec"]
     fields = ("containers", "initContainers", "resources", "overhead", "priority", "affinity")

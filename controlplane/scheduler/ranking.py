@@ -6,6 +6,7 @@ got the last pod) are looked at again, so scheduling a replica costs the same on
 
 import heapq
 import random
+from collections.abc import Iterator
 
 from controlplane.scheduler.cache import Cache
 from controlplane.scheduler.framework.cycle_state import CycleState
@@ -82,6 +83,15 @@ class Ranking:
             heapq.heappop(self._heap)
         return None
 
-    def in_order(self) -> list[str]:
-        """All nodes that fit, best first."""
-        return [name for _, _, name in sorted(self._entries.values())]
+    def in_order(self) -> Iterator[str]:
+        """All nodes that fit, best first; costs only as much as is asked for. Exhaust or drop it before the next call."""
+        taken = []
+        try:
+            while self._heap:
+                entry = heapq.heappop(self._heap)
+                if self._entries.get(entry[2]) is entry:
+                    taken.append(entry)
+                    yield entry[2]
+        finally:
+            for entry in taken:
+                heapq.heappush(self._heap, entry)

@@ -50,6 +50,15 @@ class Cluster(Protocol):
         """Whether any node has a ``PreferNoSchedule`` taint."""
         ...
 
+    generation: int
+    """Grows with every change of a node or of the pods on it."""
+    shape: int
+    """Moves when nodes come or go: what was counted per node is then void."""
+
+    def changed_since(self, generation: int) -> Iterable[NodeInfo]:
+        """Nodes that changed after ``generation``, so that counts can be kept from pod to pod."""
+        ...
+
 
 class Plugin(Protocol):
     """What all plugins have."""

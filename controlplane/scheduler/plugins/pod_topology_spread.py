@@ -1,13 +1,17 @@
 """PodTopologySpread: keeps the numbers of matching pods in zones, nodes or other domains close to one another."""
 
 import math
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import orjson
+
 from apimachinery.labels import Selector
 from apimachinery.meta import is_deleting
 from apimachinery.objects import taints
+from apimachinery.objects.affinity import node_affinity
 from controlplane.scheduler.framework.cycle_state import CycleState
 from controlplane.scheduler.framework.events import Action, Cure, On
 from controlplane.scheduler.framework.interface import MAX_SCORE, Cluster
@@ -15,6 +19,7 @@ from controlplane.scheduler.framework.status import SKIP, Status, unresolvable, 
 from controlplane.scheduler.framework.types import NodeInfo, PodInfo, selector_with_keys
 
 REFUSAL = "node(s) didn't match pod topology spread constraints"
+_KEPT = 64
 _HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -57,6 +62,15 @@ def _parse(pod: PodInfo, written: Mapping[str, Any]) -> Constraint:
     )
 
 
+def _identity(pod: PodInfo, constraint: Constraint, keys: Sequence[str]) -> bytes:
+    """Equal for pods that count alike."""
+    spec = pod.pod.get("spec") or {}
+    nodes: Any = [spec.get("nodeSelector"), node_affinity(pod.pod)] if constraint.honors_affinity else None
+    taints_of_nodes = pod.tolerations if constraint.honors_taints else None
+    what = [pod.namespace, str(constraint.selector), constraint.selector.nothing, constraint.key, keys, nodes, taints_of_nodes]
+    return orjson.dumps(what, option=orjson.OPT_SORT_KEYS)
+
+
 @dataclass(slots=True)
 class _Spread:
     """One constraint and the matching pods per value of its key; every domain that takes part is there, if with 0."""
@@ -85,28 +99,52 @@ class _Spreads(list[_Spread]):
         return _Spreads(each.clone() for each in self)
 
 
-def _count(pod: PodInfo, found: Sequence[Constraint], cluster: Cluster) -> _Spreads:
-    keys = [each.key for each in found]
-    spreads = _Spreads()
-    for each in found:
-        eligible = {
-            node.name: node.labels[each.key]
-            for node in cluster.nodes()
-            if all(key in node.labels for key in keys) and each.counts_node(pod, node)
-        }
-        counts = dict.fromkeys(eligible.values(), 0)
-        for other, node in cluster.pods_selected(each.selector, pod.namespace):
-            value = eligible.get(node.name)
-            if value is not None and not is_deleting(other.pod):
-                counts[value] += 1
-        spreads.append(_Spread(each, counts))
-    return spreads
+class _Tally:
+    """Counts of one constraint over all nodes, kept from pod to pod; only nodes that changed are counted again."""
+
+    def __init__(self, pod: PodInfo, constraint: Constraint, keys: Sequence[str], cluster: Cluster) -> None:
+        self._constraint, self._keys, self._pod = constraint, keys, pod
+        self._nodes: dict[str, tuple[str, int]] = {}  # value and matching pods of each node that takes part
+        self._sizes: Counter[str] = Counter()  # nodes per value
+        self.counts: dict[str, int] = {}
+        self.shape = cluster.shape
+        for node in cluster.nodes():
+            self._look(node)
+        self._generation = cluster.generation
+
+    def refresh(self, cluster: Cluster) -> None:
+        for node in cluster.changed_since(self._generation):
+            self._look(node)
+        self._generation = cluster.generation
+
+    def _look(self, node: NodeInfo) -> None:
+        held = self._nodes.pop(node.name, None)
+        if held is not None:
+            value, count = held
+            self.counts[value] -= count
+            self._sizes[value] -= 1
+            if not self._sizes[value]:
+                del self.counts[value], self._sizes[value]
+        if any(key not in node.labels for key in self._keys) or not self._constraint.counts_node(self._pod, node):
+            return
+        value = node.labels[self._constraint.key]
+        selector, namespace = self._constraint.selector, self._pod.namespace
+        count = sum(
+            other.namespace == namespace and selector.matches(other.labels) and not is_deleting(other.pod)
+            for other in node.pods.values()
+        )
+        self._nodes[node.name] = (value, count)
+        self.counts[value] = self.counts.get(value, 0) + count
+        self._sizes[value] += 1
 
 
 class PodTopologySpread:
     name: ClassVar[str] = "PodTopologySpread"
     local: ClassVar[bool] = False
     score_local: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._tallies: OrderedDict[bytes, _Tally] = OrderedDict()
 
     def cures(self) -> Sequence[Cure]:
         return [
@@ -115,14 +153,30 @@ class PodTopologySpread:
             Cure(On.PENDING_POD, Action.UPDATE_LABELS),
         ]
 
+    def _count(self, pod: PodInfo, found: Sequence[Constraint], cluster: Cluster) -> _Spreads:
+        keys = [each.key for each in found]
+        return _Spreads(_Spread(each, self._tally(pod, each, keys, cluster).counts) for each in found)
+
+    def _tally(self, pod: PodInfo, constraint: Constraint, keys: Sequence[str], cluster: Cluster) -> _Tally:
+        """The kept counts of such a constraint of such pods."""
+        name = _identity(pod, constraint, keys)
+        held = self._tallies.get(name)
+        if held is not None and held.shape == cluster.shape:
+            held.refresh(cluster)
+        else:
+            held = self._tallies[name] = _Tally(pod, constraint, keys, cluster)
+            if len(self._tallies) > _KEPT:
+                self._tallies.popitem(last=False)
+        self._tallies.move_to_end(name)
+        return held
+
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> tuple[Status | None, frozenset[str] | None]:
         found = constraints(pod, "DoNotSchedule")
         if not found:
             return SKIP, None
-        spreads = _count(pod, found, cluster)
-        state.write(self.name, spreads)
+        state.write(self.name, self._count(pod, found, cluster))
         return None, None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -154,7 +208,7 @@ class PodTopologySpread:
         return any(each.get("whenUnsatisfiable") == "ScheduleAnyway" for each in pod.spread)
 
     def pre_score(self, state: CycleState, pod: PodInfo, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
-        spreads = _count(pod, constraints(pod, "ScheduleAnyway"), cluster)
+        spreads = self._count(pod, constraints(pod, "ScheduleAnyway"), cluster)
         sizes: dict[str, int] = {}
         for each in spreads:
             key = each.constraint.key
