@@ -17,6 +17,7 @@ from component.tls import ReloadingServerContext
 from controlplane.apiserver import chain, discovery
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.roles import RoleIndex
+from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
 from controlplane.apiserver.audit.sinks import FileSink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
@@ -77,6 +78,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
             await stack.enter_async_context(sink.running())
         request_metrics = RequestMetrics()
         metrics.collectors.register(request_metrics)
+        metrics.collectors.register(StorageMetrics(caches.by_prefix, backend))
         serving = config.serving
         parts = chain.Parts(
             wired.authenticator,

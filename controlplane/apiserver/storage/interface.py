@@ -137,6 +137,10 @@ class Backend(Protocol):
         """Forget what is older than ``revision``; reads and watches from before it then raise CompactedError."""
         ...
 
+    def size(self) -> int | None:
+        """Bytes on disk; None when that has no meaning here."""
+        ...
+
     async def close(self) -> None: ...
 
 

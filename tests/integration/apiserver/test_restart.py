@@ -49,3 +49,15 @@ async def test_objects_revisions_and_watches_outlive_the_process(tmp_path: Path)
         assert await watched(server, third["metadata"]["resourceVersion"], 1) == [
             ("ADDED", "d", last["metadata"]["resourceVersion"])
         ]
+
+
+async def test_metrics_tell_of_the_store(tmp_path: Path) -> None:
+    async with running_apiserver("sqlite", tmp_path) as server:
+        made = await put(server, "a", "1")
+        text = (await server.request("GET", "/metrics")).body.decode()
+        lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+        assert float(lines['apiserver_storage_objects{resource="configmaps"}']) >= 1
+        revision = float(lines['apiserver_watch_cache_resource_version{resource="configmaps"}'])
+        assert revision >= int(made["metadata"]["resourceVersion"])
+        assert 'apiserver_storage_objects{resource="deployments.apps"}' in lines
+        assert float(lines["apiserver_storage_size_bytes"]) > 10_000

@@ -84,6 +84,9 @@ class MemoryBackend:
                 del self._versions[key]
                 del self._ordered[bisect_left(self._ordered, key)]
 
+    def size(self) -> None:
+        return None
+
     async def close(self) -> None:
         self._publisher.close()
         for timer in self._timers.values():

@@ -306,6 +306,10 @@ class SQLiteBackend:
         """Write a consistent copy of the database to a new file while work goes on."""
         await self._read(lambda: self._read_database.backup(Path(target)))
 
+    def size(self) -> int:
+        """Of the database and its log."""
+        return sum(file.stat().st_size for file in (self._path, self._path.with_name(self._path.name + "-wal")) if file.exists())
+
     async def close(self) -> None:
         """Write what was admitted, end every watch, give the file free. Idempotent."""
         if self._closed:

@@ -8,6 +8,7 @@ is decoded once, for its labels and selectable fields, and its bytes get their r
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -44,6 +45,18 @@ LOAD_PAGE = 1_000  # objects decoded between two turns of the loop
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A cache in numbers."""
+
+    objects: int
+    watchers: int
+    history: int
+    revision: int
+    events: int  # received since the start
+    terminated: int  # watches ended because their reader was too slow
+
+
 class Cacher:
     """Serves after :meth:`start`. Needs ``feed.run()`` going in some task."""
 
@@ -60,6 +73,7 @@ class Cacher:
         self._changed = 0  # the revision of the last change in this collection
         self._waiting: list[BackendEvent] | None = None  # events that came while loading
         self._ready = False
+        self._events = 0
         self._head = head_of(collection.api_version, collection.kind)
         self._sharing = Sharing()
         self._time = asyncio.get_running_loop().time
@@ -129,6 +143,10 @@ class Cacher:
     def __len__(self) -> int:
         return len(self._index)
 
+    def stats(self) -> Stats:
+        watches = self._dispatch
+        return Stats(len(self._index), len(watches), len(self._history), self.revision, self._events, watches.terminated)
+
     def apply(self, event: BackendEvent) -> None:
         """Called by the feed, in order."""
         if self._waiting is not None:
@@ -142,6 +160,7 @@ class Cacher:
         self._snapshots.before_change(self._changed, event.revision, self._time(), self._state)
         previous = self._index.put(entry) if entry is not None else self._index.remove(event.key)
         self._changed = event.revision
+        self._events += 1
         if entry is None and previous is None:
             return
         change = Event(event.key, event.revision, entry, previous, self._time())

@@ -21,7 +21,7 @@ class Dispatch:
         self._all: _Bucket = {}
         self._buckets: dict[tuple[str, str], _Bucket] = {}  # ("key", key), ("prefix", prefix) or (field, value)
         self._fields: dict[str, int] = dict.fromkeys(collection.indexes, 0)  # how many watch each
-        self._prefixed = 0
+        self.terminated = 0  # watchers that were too slow
 
     def __len__(self) -> int:
         return len(self._all) + sum(map(len, self._buckets.values()))
@@ -35,6 +35,7 @@ class Dispatch:
 
         def remove(gone: Watcher) -> None:
             bucket.pop(gone, None)
+            self.terminated += gone.overrun
             if where is not None:
                 if not bucket:
                     self._buckets.pop(where, None)

@@ -24,6 +24,9 @@ class History:
         self._bytes = 0
         self._first = 0  # those before it are forgotten, and cut off now and then
 
+    def __len__(self) -> int:
+        return len(self._events) - self._first
+
     def append(self, event: Event) -> None:
         events = self._events
         events.append(event)
@@ -44,7 +47,7 @@ class History:
         return self._events[bisect_right(self._events, revision, self._first, key=lambda event: event.revision) :]
 
     def _is_over(self, now: float) -> bool:
-        held = len(self._events) - self._first
+        held = len(self)
         if held <= KEEP_AT_LEAST:
             return False
         return held > KEEP_AT_MOST or self._bytes > KEEP_BYTES or self._events[self._first].time < now - KEEP_SECONDS

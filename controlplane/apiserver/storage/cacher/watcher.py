@@ -28,6 +28,7 @@ class Watcher:
         self._queue: deque[Frame] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
+        self.overrun = False  # ended because its reader was too slow
         self._timer: asyncio.TimerHandle | None = None
         self._on_close: Callable[[Watcher], None] | None = None
 
@@ -44,6 +45,7 @@ class Watcher:
     def push(self, frame: Frame) -> None:
         queue = self._queue
         if len(queue) >= QUEUE_BOUND:
+            self.overrun = True
             self.close()
             return
         queue.append(frame)

@@ -343,6 +343,12 @@ async def test_backup_is_a_whole_database(backend: SQLiteBackend, tmp_path: Path
     await copy.close()
 
 
+async def test_size_is_that_of_the_files(backend: SQLiteBackend, path: Path) -> None:
+    before = backend.size()
+    await put(backend, "/a", b"x" * 100_000)
+    assert backend.size() >= before + 100_000
+
+
 async def test_synchronous_is_checked(path: Path) -> None:
     with pytest.raises(ValueError, match="FULL or NORMAL"):
         await SQLiteBackend.open(path, synchronous="OFF")

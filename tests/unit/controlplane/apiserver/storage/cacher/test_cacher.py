@@ -131,7 +131,9 @@ class TestSlowWatchers:
             seen += len(await quick.batch())
         assert await drain(slow) == []
         assert seen == watcher.QUEUE_BOUND + 6
-        assert len(cacher._dispatch) == 1
+        stats = cacher.stats()
+        assert (stats.objects, stats.watchers, stats.terminated) == (1, 1, 1)
+        assert stats.events == seen
 
     async def test_initial_state_is_not_bounded_by_the_queue(self, cacher: Cacher) -> None:
         count = watcher.QUEUE_BOUND + 200
