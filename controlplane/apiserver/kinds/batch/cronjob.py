@@ -65,7 +65,7 @@ class CronJobStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found = _check_schedule(spec)
-        if len(obj["metadata"]["name"]) > _NAME_MAX:
+        if len(obj["metadata"].get("name") or "") > _NAME_MAX:
             text = f"must be no more than {_NAME_MAX} characters"
             found.append(fieldpath.invalid("metadata.name", obj["metadata"]["name"], text))
         found += checks.one_of(spec.get("concurrencyPolicy"), _POLICIES, "spec.concurrencyPolicy")
