@@ -1,7 +1,7 @@
 """What every Backend promises (``storage/interface.py``), asked of each implementation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -53,8 +53,8 @@ async def collect(backend: Backend, prefix: str, after: int, until: int) -> list
     return events
 
 
-async def keys(backend: Backend, prefix: str, **options: int) -> list[str]:
-    return [item.key for item in (await backend.range(prefix, **options)).items]
+async def keys(backend: Backend, prefix: str) -> list[str]:
+    return [item.key for item in (await backend.range(prefix)).items]
 
 
 async def test_revision_grows_by_one_per_transaction(backend: Backend) -> None:
@@ -316,6 +316,3 @@ class TestCompaction:
         final = await put(backend, "/a")
         revisions = [event.revision for event in await anext(stream)]
         assert revisions in ([last, final], [last])
-
-
-Reopen = Callable[[], Awaitable[SQLiteBackend]]
