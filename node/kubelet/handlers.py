@@ -5,6 +5,7 @@ documented behaviour), answers are read only up to a bound.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -81,7 +82,9 @@ async def http_get(target: HttpTarget, timeout: float) -> tuple[int, str]:
             return await _follow(session, target)
     except aiohttp.ClientConnectorError as error:
         refused = isinstance(error.os_error, ConnectionRefusedError)
-        raise HandlerError(f'Get "{target.url}": dial tcp: {_connect_failure(error.os_error)}', refused=refused) from None
+        shown = f"[{error.host}]" if ":" in error.host else error.host
+        why = f"dial tcp {shown}:{error.port}: connect: {_connect_failure(error.os_error)}"
+        raise HandlerError(f'Get "{target.url}": {why}', refused=refused) from None
     except TimeoutError:
         why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         raise HandlerError(f'Get "{target.url}": {why}') from None
@@ -125,7 +128,7 @@ async def tcp_connect(host: str, port: int, timeout: float) -> None:
 
 
 def _connect_failure(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
 def _unverified() -> ssl.SSLContext:
