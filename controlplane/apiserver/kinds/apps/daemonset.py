@@ -7,7 +7,7 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
+from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared import checks, workload
 from controlplane.apiserver.kinds.shared.columns import (
     AGE,
@@ -84,6 +84,10 @@ class DaemonSetStrategy(Strategy):
         for field in (*_COUNTS, "numberMisscheduled", "observedGeneration", "numberUnavailable"):
             found += checks.not_negative(status.get(field), f"status.{field}")
         return found
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        named = name_warning(obj["metadata"]["name"]) if old is None else []
+        return named + template_warnings(obj["spec"].get("template") or {}, "spec.template")
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

@@ -7,7 +7,7 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
+from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared import checks, workload
 from controlplane.apiserver.kinds.shared.columns import (
     AGE,
@@ -63,6 +63,10 @@ class ReplicaSetStrategy(Strategy):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str((obj.get("status") or {}).get("replicas") or 0)}
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        named = name_warning(obj["metadata"]["name"]) if old is None else []
+        return named + template_warnings(obj["spec"].get("template") or {}, "spec.template")
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

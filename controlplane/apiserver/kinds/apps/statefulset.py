@@ -7,7 +7,7 @@ from typing import Any
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
+from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared import checks, workload
 from controlplane.apiserver.kinds.shared.amounts import canonical_amounts
 from controlplane.apiserver.kinds.shared.columns import AGE, CONTAINERS, IMAGES, NAME, age_of, template_cells
@@ -76,6 +76,13 @@ class StatefulSetStrategy(Strategy):
             found.append(fieldpath.forbidden("spec", text))
         return found
 
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        named = name_warning(obj["metadata"]["name"]) if old is None else []
+        if obj["spec"]["revisionHistoryLimit"] < 0:
+            text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            named.append(f"spec.revisionHistoryLimit: {text}")
+        return named + template_warnings(obj["spec"].get("template") or {}, "spec.template")
+
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         ready = f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}"
@@ -98,7 +105,7 @@ def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
     template = spec.get("template") or {}
     found = checks.one_of(spec.get("podManagementPolicy"), _ORDERS, "spec.podManagementPolicy")
     found += _check_strategy(spec["updateStrategy"], "spec.updateStrategy")
-    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+    for field in ("replicas", "minReadySeconds"):
         found += checks.not_negative(spec.get(field), f"spec.{field}")
     found += checks.not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():

@@ -9,7 +9,7 @@ from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.batch import schedule
 from controlplane.apiserver.kinds.batch.job_template import check_job_spec
-from controlplane.apiserver.kinds.core.pod_template import default_template
+from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import (
     AGE,
@@ -82,6 +82,10 @@ class CronJobStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        named = name_warning(obj["metadata"]["name"]) if old is None else []
+        return named + template_warnings(obj["spec"]["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template")
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

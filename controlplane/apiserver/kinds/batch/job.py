@@ -14,6 +14,7 @@ from controlplane.apiserver.kinds.batch.job_template import (
     default_job_spec,
     generate_selector,
 )
+from controlplane.apiserver.kinds.core.pod_template import name_warning, template_warnings
 from controlplane.apiserver.kinds.shared.columns import (
     AGE,
     CONTAINERS,
@@ -71,6 +72,10 @@ class JobStrategy(Strategy):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str((obj.get("status") or {}).get("succeeded") or 0)}
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        named = name_warning(obj["metadata"]["name"]) if old is None else []
+        return named + template_warnings(obj["spec"]["template"], "spec.template")
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec = obj.get("spec") or {}

@@ -13,6 +13,7 @@ from controlplane.apiserver.registry.strategy import Column, Context, Object, Re
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _SHOWN = 3
+_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 
 
 class IngressStrategy(Strategy):
@@ -57,6 +58,12 @@ class IngressStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        held = obj["metadata"].get("annotations") or {}
+        if old is None and _CLASS_ANNOTATION in held:
+            return [f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
+        return []
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

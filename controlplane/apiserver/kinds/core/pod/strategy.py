@@ -10,6 +10,7 @@ from apimachinery.objects.pods import is_terminal, pod_ips
 from controlplane.apiserver.kinds.core.pod import table, validation
 from controlplane.apiserver.kinds.core.pod.defaults import default_pod, sync_addresses
 from controlplane.apiserver.kinds.core.pod.subresources import POD, SUBRESOURCES
+from controlplane.apiserver.kinds.core.pod_template import pod_warnings
 from controlplane.apiserver.kinds.core.pod_template.defaults import mirror_service_account
 from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
 
@@ -66,6 +67,10 @@ class PodStrategy(Strategy):
 
     def canonicalize(self, obj: Object) -> None:
         mirror_service_account(obj["spec"])  # admission may have named an account since defaulting
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        """Only for new pods: people hardly ever update one by hand."""
+        return pod_warnings(obj["metadata"], obj["spec"], "") if old is None else []
 
     def begin_delete(self, ctx: Context, obj: Object, options: Object) -> bool:
         """The kubelet gets the grace period; a pod that never ran, or has ended, needs none."""

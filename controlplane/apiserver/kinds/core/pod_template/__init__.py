@@ -2,5 +2,14 @@
 
 from controlplane.apiserver.kinds.core.pod_template.defaults import default_pod_spec, default_template
 from controlplane.apiserver.kinds.core.pod_template.spec import validate_pod_spec, validate_template
+from controlplane.apiserver.kinds.core.pod_template.warnings import name_warning, pod_warnings, template_warnings
 
-__all__ = ["default_pod_spec", "default_template", "validate_pod_spec", "validate_template"]
+__all__ = [
+    "default_pod_spec",
+    "default_template",
+    "name_warning",
+    "pod_warnings",
+    "template_warnings",
+    "validate_pod_spec",
+    "validate_template",
+]

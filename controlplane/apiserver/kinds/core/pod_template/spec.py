@@ -76,9 +76,6 @@ def _names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
         value = spec.get(field)
         if value:
             found += checks.each(f"{path}.{field}", value, names.is_dns1123_label(value))
-    for position, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            found.append(fieldpath.required(f"{path}.imagePullSecrets[{position}].name"))
     if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
         choices = ("PreemptLowerPriority", "Never")
         found.append(fieldpath.not_supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], choices))

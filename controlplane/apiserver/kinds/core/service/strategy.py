@@ -49,6 +49,9 @@ class ServiceStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return validation.validate_service_update(obj, old, self._claims.offered)
 
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        return validation.service_warnings(obj["spec"])
+
     async def allocate(self, ctx: Context, obj: Object, old: Object | None) -> Allocation:
         return await self._claims.allocate(obj, old, ctx.now)
 

@@ -169,6 +169,24 @@ def _load_balancer(spec: Object) -> list[FieldError]:
     return found
 
 
+def service_warnings(spec: Object) -> list[str]:
+    """Fields that a Service of this kind ignores."""
+    found: list[str] = []
+    if spec.get("loadBalancerIP") and spec.get("type") != "LoadBalancer":
+        found.append('spec.loadBalancerIP is ignored when spec.type is not "LoadBalancer"')
+    if is_headless(spec):
+        if spec.get("externalIPs"):
+            found.append('spec.externalIPs is ignored when spec.clusterIP is "None"')
+        if spec.get("sessionAffinity") != "None":
+            found.append("spec.sessionAffinity is ignored for headless services")
+    if spec.get("type") == "ExternalName":
+        if spec.get("externalIPs"):
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if spec.get("sessionAffinity") != "None":
+            found.append('spec.sessionAffinity is ignored when spec.type is "ExternalName"')
+    return found
+
+
 def validate_service_update(service: Object, old: Object, offered: Sequence[str]) -> list[FieldError]:
     spec, previous = service.get("spec") or {}, old.get("spec") or {}
     found: list[FieldError] = []
