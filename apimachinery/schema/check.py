@@ -28,7 +28,17 @@ class Findings:
 
 def normalize(obj: Any, schema: StructSchema) -> Findings:
     """Bring ``obj`` to its normal form, in place, and report. With type errors the object is left half-way: discard it."""
+    if type(obj) is dict:
+        _drop_null_times(obj)
     return Findings() if fast.checker(schema)(obj) else _walk(obj, schema, change=True)
+
+
+def _drop_null_times(obj: Object) -> None:
+    """Go clients before v1.35 write ``creationTimestamp: null`` into every metadata: no reason to take the slow way."""
+    for holder in (obj, (obj.get("spec") or {}).get("template") if type(obj.get("spec")) is dict else None):
+        metadata = holder.get("metadata") if type(holder) is dict else None
+        if type(metadata) is dict and metadata.get("creationTimestamp", "") is None:
+            del metadata["creationTimestamp"]
 
 
 def type_errors(obj: Any, schema: StructSchema) -> list[str]:

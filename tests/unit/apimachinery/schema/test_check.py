@@ -134,6 +134,15 @@ def test_the_normal_form() -> None:
     assert check.fits(obj, struct(POD))
 
 
+def test_the_null_times_of_go_clients_are_dropped() -> None:
+    obj: dict[str, Any] = {
+        "metadata": {"creationTimestamp": None},
+        "spec": {"template": {"metadata": {"creationTimestamp": None}}},
+    }
+    assert check.normalize(obj, struct(DEPLOYMENT)) == check.Findings()
+    assert obj == {"metadata": {}, "spec": {"template": {"metadata": {}}}}
+
+
 def test_recursive_and_free_form_schemas() -> None:
     crd = struct(GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))
     validation = {
