@@ -31,6 +31,7 @@ class Cache:
         self._images: dict[str, int] = {}
         self._preferred_taints = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._nominated: dict[str, tuple[PodInfo, str]] = {}
         self.generation = 0
         self.shape = 0
         """Moves when nodes come or go, or when their images change: what is kept per node must then be made anew."""
@@ -131,6 +132,30 @@ class Cache:
     def remove_namespace(self, name: str) -> None:
         self._namespaces.pop(name, None)
 
+    # Nominations: pods for which others were asked to go
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        self._nominated[pod.uid] = (pod, node)
+
+    def unnominate(self, uid: str) -> None:
+        self._nominated.pop(uid, None)
+
+    @property
+    def has_nominations(self) -> bool:
+        return bool(self._nominated)
+
+    def nominated_node(self, uid: str) -> str:
+        held = self._nominated.get(uid)
+        return held[1] if held is not None else ""
+
+    def nominated_on(self, node: str, *, least_priority: int, but: str) -> list[PodInfo]:
+        """Pods that shall have room there before any of lower priority."""
+        return [
+            pod
+            for uid, (pod, where) in self._nominated.items()
+            if where == node and uid != but and pod.priority >= least_priority
+        ]
+
     # Pods
 
     def is_assumed(self, uid: str) -> bool:
@@ -141,6 +166,7 @@ class Cache:
 
     def assume(self, pod: PodInfo, node: str) -> None:
         """Count the pod as running there before the API server knows."""
+        self._nominated.pop(pod.uid, None)
         self._place(pod, node)
         self._assumed.add(pod.uid)
 

@@ -8,6 +8,7 @@ import random
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from controlplane.scheduler.cache import Cache
 from controlplane.scheduler.framework.cycle_state import CycleState
@@ -15,6 +16,8 @@ from controlplane.scheduler.framework.interface import FilterPlugin, ScorePlugin
 from controlplane.scheduler.framework.runtime import Profile
 from controlplane.scheduler.framework.status import Code, Status
 from controlplane.scheduler.framework.types import NodeInfo, PodInfo
+from controlplane.scheduler.plugins.default_preemption import Preemption
+from controlplane.scheduler.plugins.default_preemption import find as find_preemption
 from controlplane.scheduler.ranking import Ranking
 
 _KEPT = 32
@@ -92,6 +95,11 @@ class Cycle:
         if status is not None:
             return Refusal(total, upfront=status)
         filters = [each for each in self.profile.global_filters if each.name not in skipped]
+        if self._cache.has_nominations:
+            nominated = self._cache.node(self._cache.nominated_node(pod.uid))
+            if nominated is not None and self._judge(state, pod, nominated, skipped) is None:
+                return Decision(nominated.name, state, 1, total, 0, {})
+            filters.append(_RoomForNominated(self.profile, self._cache, skipped))
         scores = [each for each in self.profile.global_scores if each.relevant(pod, self._cache)]
         if names is not None:
             return self._among(pod, state, names, filters, scores, skipped)
@@ -103,6 +111,20 @@ class Cycle:
         if not nodes:
             return Refusal(total, {**ranking.refused, **refused}, state=state, skipped=skipped)
         return self._choose(pod, state, ranking, nodes, scores)
+
+    def preempt(self, pod: PodInfo, refusal: Refusal) -> Preemption | str:
+        """What must go so that the refused pod fits; or, for people, why nothing helps."""
+
+        def judge(state: CycleState, node: NodeInfo) -> Status | None:
+            return self._judge(state, pod, node, refusal.skipped)
+
+        extensions = [each for each in self.profile.filter_extensions if _name(each) not in refusal.skipped]
+        return find_preemption(pod, self._cache, refusal.state, refusal.statuses, judge, extensions)
+
+    def _judge(self, state: CycleState, pod: PodInfo, node: NodeInfo, skipped: frozenset[str]) -> Status | None:
+        """All filters, also with the pods that were promised room on the node."""
+        room = _RoomForNominated(self.profile, self._cache, skipped)
+        return self.profile.filter(state, pod, node, skipped) or room.filter(state, pod, node)
 
     def _ranking(self, pod: PodInfo) -> Ranking:
         held = self._rankings.get(pod.signature)
@@ -220,6 +242,31 @@ class Cycle:
         chosen = nodes[position]
         parts = {**ranking.parts(chosen), **{name: listed[position] for name, listed in spread.items()}}
         return Decision(chosen.name, state, len(nodes), self._cache.node_count(), highest, parts)
+
+
+class _RoomForNominated:
+    """A filter beside the plugins: pods that were promised room on a node, and are no less important, count as there."""
+
+    name: ClassVar[str] = "NodeResourcesFit"  # events that free resources wake those it refuses
+    local: ClassVar[bool] = False
+
+    def __init__(self, profile: Profile, cache: Cache, skipped: frozenset[str]) -> None:
+        self._profile, self._cache, self._skipped = profile, cache, skipped
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        promised = self._cache.nominated_on(node.name, least_priority=pod.priority, but=pod.uid)
+        if not promised:
+            return None
+        trial, trial_state = node.clone(), state.clone()
+        for other in promised:
+            trial.add(other)
+            for each in self._profile.filter_extensions:
+                each.add_pod(trial_state, pod, other, trial)
+        return self._profile.filter(trial_state, pod, trial, self._skipped)
+
+
+def _name(plugin: object) -> str:
+    return str(getattr(plugin, "name", ""))
 
 
 def _first_refusal(filters: Sequence[FilterPlugin], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

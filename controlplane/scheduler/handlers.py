@@ -9,6 +9,7 @@ from apimachinery.objects.requests import pod_requests
 from client.informer import Informer
 from controlplane.scheduler.cache import Cache
 from controlplane.scheduler.framework.events import Action, ClusterEvent, On
+from controlplane.scheduler.framework.types import PodInfo
 from controlplane.scheduler.queue import SchedulingQueue
 
 Responsible = Callable[[Object], SchedulingQueue | None]
@@ -90,8 +91,12 @@ class Handlers:
 
     def pending_added(self, pod: Object) -> None:
         queue = self._responsible(pod)
-        if queue is not None and not self._cache.holds(uid_of(pod)):
-            queue.add(pod)
+        if queue is None or self._cache.holds(uid_of(pod)):
+            return
+        nominated = (pod.get("status") or {}).get("nominatedNodeName")
+        if nominated:
+            self._cache.nominate(PodInfo(pod), nominated)
+        queue.add(pod)
 
     def pending_updated(self, old: Object, new: Object) -> None:
         queue = self._responsible(new)
@@ -100,6 +105,7 @@ class Handlers:
 
     def pending_deleted(self, pod: Object) -> None:
         """Gone, bound, finished, or on its way out."""
+        self._cache.unnominate(uid_of(pod))
         queue = self._responsible(pod)
         if queue is not None:
             queue.delete(uid_of(pod))

@@ -21,9 +21,11 @@ from controlplane.scheduler.config import SchedulerConfig
 from controlplane.scheduler.cycle import Cycle, Decision, Refusal
 from controlplane.scheduler.framework.runtime import Profile
 from controlplane.scheduler.framework.status import Code, Status
+from controlplane.scheduler.framework.types import PodInfo
 from controlplane.scheduler.handlers import Handlers
 from controlplane.scheduler.plugins import catalog
 from controlplane.scheduler.plugins.default_binder import Post
+from controlplane.scheduler.plugins.default_preemption import Preemption
 from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
 
 SLOTS = 32
@@ -147,14 +149,48 @@ class Lane:
         self._measures.duration.labels(self._profile.scheduler_name).observe(self._clock.monotonic() - began)
         if isinstance(outcome, Refusal):
             self._count("unschedulable")
-            self.queue.refused(queued, outcome.plugins)
-            return self._report_refusal(pod.pod, outcome.message())
+            return self._refuse(queued, outcome)
         self._cache.assume(pod, outcome.node)
         status = self._reserve(queued, outcome)
         if status is not None:
             self._give_back(queued, outcome, status)
             return self._report_refusal(pod.pod, status.message)
         return self._bind(queued, outcome)
+
+    def _refuse(self, queued: QueuedPod, refusal: Refusal) -> Any:
+        """Park the pod, and see whether less important ones should make room."""
+        self.queue.refused(queued, refusal.plugins)
+        pod, message = queued.info, refusal.message()
+        preemption = self._cycle.preempt(pod, refusal) if refusal.total else ""
+        if isinstance(preemption, str):
+            self._cache.unnominate(pod.uid)
+            return self._report_refusal(pod.pod, f"{message} {preemption}".rstrip())
+        self._cache.nominate(pod, preemption.node)
+        return self._make_room(pod, preemption, message)
+
+    async def _make_room(self, pod: PodInfo, preemption: Preemption, message: str) -> None:
+        """Promise the node to the pod, then ask the victims to go; their departure wakes the pod."""
+        _log.info("Preempting", pod=pod.key, node=preemption.node, victims=[victim.key for victim in preemption.victims])
+        await self._report_refusal(pod.pod, message, nominated=preemption.node)
+        for victim in preemption.victims:
+            try:
+                await self._evict(victim, pod, preemption.node)
+            except (StatusError, ConnectionError) as error:
+                if not isinstance(error, StatusError) or error.code != 404:
+                    _log.warning("Victim could not be deleted", victim=victim.key, err=error)
+
+    async def _evict(self, victim: PodInfo, pod: PodInfo, node: str) -> None:
+        if is_deleting(victim.pod):
+            return
+        shown = clone({"status": {"conditions": list((victim.pod.get("status") or {}).get("conditions") or ())}})
+        text = f"{self._profile.scheduler_name}: preempting to accommodate a higher priority pod"
+        if set_condition(shown, "DisruptionTarget", "True", now=self._clock.now(), reason="PreemptionByScheduler", message=text):
+            body = {"status": {"conditions": [get_condition(shown, "DisruptionTarget")]}}
+            await self._client.patch(PODS, victim.name, body, STRATEGIC, victim.namespace, subresource="status")
+        await self._client.delete(PODS, victim.name, victim.namespace, preconditions={"uid": victim.uid})
+        self._recorder.event(
+            victim.pod, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting", related=pod.pod
+        )
 
     def _reserve(self, queued: QueuedPod, decision: Decision) -> Status | None:
         """Reserve and Permit; the first refusal counts."""
@@ -221,14 +257,17 @@ class Lane:
         _log.warning("Binding was refused", pod=queued.info.key, node=decision.node, err=error)
         await self._report_refusal(queued.info.pod, f"binding rejected: {error.message}", "SchedulerError")
 
-    async def _report_refusal(self, pod: Object, message: str, reason: str = "Unschedulable") -> None:
+    async def _report_refusal(self, pod: Object, message: str, reason: str = "Unschedulable", nominated: str = "") -> None:
         """An event for people, and the condition that autoscalers and ``kubectl`` read; written only when it changes."""
         self._recorder.event(pod, "Warning", "FailedScheduling", message, "Scheduling")
         shown = clone({"status": {"conditions": list((pod.get("status") or {}).get("conditions") or ())}})
         now = self._clock.now()
-        if not set_condition(shown, "PodScheduled", "False", now=now, reason=reason, message=message):
+        changed = set_condition(shown, "PodScheduled", "False", now=now, reason=reason, message=message)
+        if not changed and not nominated:
             return
-        body = {"status": {"conditions": [get_condition(shown, "PodScheduled")]}}
+        body: Object = {"status": {"conditions": [get_condition(shown, "PodScheduled")]}}
+        if nominated:
+            body["status"]["nominatedNodeName"] = nominated
         try:
             await self._client.patch(PODS, name_of(pod), body, STRATEGIC, namespace_of(pod), subresource="status")
         except (StatusError, ConnectionError) as error:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,22 +19,26 @@ from controlplane.controllers import catalog
 from controlplane.hosting import Host
 from controlplane.scheduler import __main__ as scheduler
 from controlplane.scheduler.config import SchedulerConfig
-from tests.support.apiserver import TestServer
+from tests.support.apiserver import ADMIN_TOKEN, TestServer
 
 
 @asynccontextmanager
 async def control_plane(
     server: TestServer, flags: Sequence[str] = (), *, schedule: bool = True, controllers: str = "*"
 ) -> AsyncIterator[Client]:
-    """Runs both daemons' own wiring with the test server's administrator."""
+    """Runs both daemons' own wiring, each with its own identity; yields an administrator's client."""
     arguments = [f"--kubeconfig={server.kubeconfig}", f"--controllers={controllers}", *flags]
     command = click.Command("controller-manager", params=list(controller_manager.DAEMON.params))
     options = command.make_context("controller-manager", arguments).params
-    config = load(Path(server.kubeconfig))
-    async with Client(config, component="test") as client:
-        host = Host(client, Health(), Registry(process=False), "test")
+    async with (
+        _client(server, ADMIN_TOKEN) as client,
+        _client(server, "controller-manager-token") as for_controllers,
+        _client(server, "scheduler-token") as for_scheduler,
+    ):
+        host = Host(for_controllers, Health(), Registry(process=False), "test")
         runs = [controller_manager.run_controllers(options, catalog.chosen(options["controllers"]), host)]
         if schedule:
+            host = Host(for_scheduler, Health(), Registry(process=False), "test")
             runs.append(scheduler.run_scheduler(SchedulerConfig(), host))
         tasks = [asyncio.ensure_future(run) for run in runs]
         try:
@@ -47,6 +50,10 @@ async def control_plane(
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
+
+
+def _client(server: TestServer, token: str) -> Client:
+    return Client(load(server.kubeconfig_for(token)), component="test")
 
 
 async def _has_account(client: Client) -> bool:

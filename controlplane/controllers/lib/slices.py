@@ -136,7 +136,7 @@ def _plan_family(
         if ports not in groups:
             emptied += existing
     for ports, wanted in groups.items():
-        emptied += _plan_group(service, family, ports, wanted, by_ports.get(ports, []), limit, changes)
+        emptied = _plan_group(service, family, ports, wanted, by_ports.get(ports, []), emptied, limit, changes)
     if not groups:
         emptied = _keep_placeholder(service, family, emptied, changes)
     changes.delete += emptied
@@ -155,13 +155,14 @@ def _plan_group(
     ports: tuple[Port, ...],
     wanted: _Wanted,
     existing: list[Object],
+    spare: list[Object],
     limit: int,
     changes: Changes,
 ) -> list[Object]:
-    """Plan one list of ports; returns the slices that end up empty."""
+    """Plan one list of ports. ``spare`` are empty slices that may be used; returns those that are empty in the end."""
     missing = dict(wanted.endpoints)
     kept: list[tuple[Object, list[Object], list[str]]] = []
-    emptied = []
+    emptied = list(spare)
     for each in existing:
         endpoints, changed = _retain(each, wanted, missing)
         if endpoints:

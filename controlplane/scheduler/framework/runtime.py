@@ -11,6 +11,7 @@ from controlplane.scheduler.framework.events import Cure
 from controlplane.scheduler.framework.interface import (
     BindPlugin,
     Cluster,
+    FilterExtensions,
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
@@ -47,6 +48,7 @@ class Profile:
         self.global_scores = [each for each in scores if not each.score_local]
         self._prepare = {each.name: each.pre_score for each in plugins if isinstance(each, PreScorePlugin)}
         self._normalize = {each.name: each.normalize for each in plugins if isinstance(each, NormalizePlugin)}
+        self.filter_extensions: list[FilterExtensions] = [each for each in chosen if isinstance(each, FilterExtensions)]
         self.reserves: list[ReservePlugin] = [each for each in plugins if isinstance(each, ReservePlugin)]
         self.permits: list[PermitPlugin] = [each for each in plugins if isinstance(each, PermitPlugin)]
         self.pre_binds: list[PreBindPlugin] = [each for each in plugins if isinstance(each, PreBindPlugin)]

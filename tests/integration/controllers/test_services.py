@@ -33,7 +33,7 @@ async def test_endpoints_follow_the_pods() -> None:
             await client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}})
 
         async def ready(count: int) -> bool:
-            (found,) = await slices(client)
+            found = (await slices(client))[0]
             endpoints = found.get("endpoints") or []
             assert len(endpoints) == count
             assert all(each["conditions"]["ready"] and each["nodeName"] == "node-1" for each in endpoints)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from apimachinery.gvk import GroupVersionResource
 from apimachinery.meta import Object, get_condition
 from apimachinery.resources import EVENTS, NODES, PODS
 from client.rest import Client
@@ -77,3 +78,17 @@ async def test_pods_spread_over_equal_nodes() -> None:
             return True
 
         await eventually(spread)
+
+
+async def test_important_pods_take_the_place_of_others() -> None:
+    async with running_apiserver() as server, control_plane(server, controllers="serviceaccount") as client:
+        priorities = GroupVersionResource("scheduling.k8s.io", "v1", "priorityclasses")
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+        await client.create(priorities, kind)
+        await add_node(client, cpu="1")
+        await client.create(PODS, pod("low", "1", terminationGracePeriodSeconds=0))
+        assert await eventually(lambda: node_of(client, "low"))
+        await client.create(PODS, pod("high", "1", priorityClassName="high"))
+        assert await eventually(lambda: node_of(client, "high")) == "node-1"
+        events = [each for each in (await client.list(EVENTS, "default"))["items"] if each["reason"] == "Preempted"]
+        assert [each["regarding"]["name"] for each in events] == ["low"]

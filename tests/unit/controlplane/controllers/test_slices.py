@@ -101,3 +101,10 @@ def test_without_pods_one_empty_slice_remains() -> None:
     assert [len(each["endpoints"]) for each in filled] == [1]
     emptied = stored(slices.plan(SERVICE, [], filled, {}), filled)
     assert [each["endpoints"] for each in emptied] == [[]]
+
+
+def test_the_empty_slice_is_filled_not_replaced() -> None:
+    held = stored(slices.plan(SERVICE, [], [], {}), [])
+    changes = slices.plan(SERVICE, [pod(1)], held, {})
+    assert (len(changes.create), len(changes.update), len(changes.delete)) == (0, 1, 0)
+    assert changes.update[0]["ports"] == [{"name": "http", "protocol": "TCP", "port": 8080}]
