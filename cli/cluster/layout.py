@@ -1,5 +1,7 @@
 """Where everything of one cluster lies below its data directory. Used by every verb that takes ``--data-dir``."""
 
+import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +61,15 @@ class Layout:
     @property
     def kubelet(self) -> Path:
         return self.data_dir / "kubelet"
+
+    @property
+    def pod_logs(self) -> Path:
+        return self.data_dir / "pods"
+
+    @property
+    def cgroup_root(self) -> str:
+        """One of its own: kubelets that share a cgroup root take each other's pods for leftovers."""
+        return f"/pybernetes-{hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:10]}"
 
     @property
     def images(self) -> Path:

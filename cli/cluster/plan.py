@@ -94,6 +94,8 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         f"--kubeconfig={layout.kubeconfigs / 'kubelet.kubeconfig'}",
         f"--container-runtime-endpoint={endpoint}",
         f"--root-dir={layout.kubelet}",
+        f"--pod-logs-dir={layout.pod_logs}",
+        f"--cgroup-root={layout.cgroup_root}",
         f"--hostname-override={settings.node_name}",
         f"--node-ip={settings.node_ip}",
         f"--port={settings.kubelet_port}",

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster import ADDRESS, Cluster, eventually
 from tests.support.manifests import web
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 
 def ready(cluster: Cluster, namespace: str, name: str = "web") -> int:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cluster import Cluster, eventually
 from tests.support.manifests import pod, web
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_describe(cluster: Cluster, shop: str) -> None:
     name = cluster.kubectl("get", "pods", "-n", shop, "-o", "name").strip()
     described = cluster.kubectl("describe", name, "-n", shop)
 
-    for expected in ("Controlled By:  ReplicaSet/web-", "Successfully assigned", "Started container", "QoS Class:", "Readiness:"):
+    for expected in ("Controlled By:  ReplicaSet/web-", "Successfully assigned", "Started", "QoS Class:", "Readiness:"):
         assert expected in described
     assert "ScalingReplicaSet" in cluster.kubectl("describe", "deployment", "web", "-n", shop)
     assert re.search(r"Endpoints: +\d+\.\d+\.\d+\.\d+:8080", cluster.kubectl("describe", "service", "web", "-n", shop))

@@ -9,7 +9,7 @@ from bootstrap.demo import REFERENCE
 from tests.support.cluster import Cluster, eventually
 from tests.support.manifests import pod
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 
 def phase(cluster: Cluster, namespace: str, name: str) -> str:
@@ -17,7 +17,7 @@ def phase(cluster: Cluster, namespace: str, name: str) -> str:
 
 
 def apply(cluster: Cluster, namespace: str, *objects: str) -> None:
-    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin="\n---\n".join(objects))
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin="\n".join(objects))
 
 
 def test_environment_and_volumes_from_every_source(cluster: Cluster, namespace: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cluster import Cluster, eventually, running_cluster
 from tests.support.manifests import web
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.support.containerd import BUSYBOX, running_containerd
 from tests.support.kubelet import Reviews
 from tests.support.netns import own_network_namespace
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 GOOD = ("Authorization", "Bearer good")
 
 

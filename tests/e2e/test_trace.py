@@ -5,7 +5,7 @@ import pytest
 from tests.support.cluster import Cluster, eventually
 from tests.support.manifests import web
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 JOURNEY = [
     ("deployment/web", "created"),

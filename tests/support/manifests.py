@@ -1,4 +1,4 @@
-"""Manifests that several end-to-end tests apply, as YAML text."""
+"""Manifests that several end-to-end tests apply, as JSON text."""
 
 import json
 from typing import Any
@@ -39,7 +39,7 @@ def web(name: str = "web", replicas: int = 2, version: str = "1", pre_stop: int 
             "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
         },
     }
-    return "\n---\n".join(json.dumps(item) for item in (deployment, service))
+    return "\n".join(json.dumps(item) for item in (deployment, service))
 
 
 def pod(name: str, *command: str, **spec: Any) -> str:
