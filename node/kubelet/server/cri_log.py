@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 _LINE = re.compile(rb"([^ \n]+) (stdout|stderr) ([FP])(?::[^ \n]*)? ?([^\n]*)(\n?)")
 # A full line loses its head, a partial one also its line end; lines that match nothing pass as they are.
 _HEADS = re.compile(rb"(?m)^[^ \n]+ std(?:out|err) (?:F(?::[^ \n]*)? ?|P(?::[^ \n]*)? ?([^\n]*)(?:\n|\Z))")
+# The same for chunks without partial lines, four times as fast: it starts at newlines, which C finds quickly.
+_FULL_HEADS = re.compile(rb"\n[^ \n]+ std(?:out|err) F(?::[^ \n]*)? ?")
 _NOT_STDOUT = re.compile(rb"(?m)^[^ \n]+ stderr [^\n]*(?:\n|\Z)")
 _NOT_STDERR = re.compile(rb"(?m)^[^ \n]+ stdout [^\n]*(?:\n|\Z)")
 
@@ -47,7 +49,7 @@ class Converter:
             lines = self._drop.sub(b"", lines)
         if self._since is not None:
             lines = self._after_since(lines)
-        out = self._stamped(lines) if self._timestamps else _HEADS.sub(rb"\1", lines)
+        out = self._stamped(lines) if self._timestamps else _plain(lines)
         if self._remaining is not None:
             out = out[: self._remaining]
             self._remaining -= len(out)
@@ -72,6 +74,12 @@ class Converter:
             self._continues = tag == b"P"
             parts.append(text if self._continues else text + end)
         return b"".join(parts)
+
+
+def _plain(lines: bytes) -> bytes:
+    if b" P" in lines:  # perhaps in the text alone, which the general expression gets right as well
+        return _HEADS.sub(rb"\1", lines)
+    return _FULL_HEADS.sub(b"\n", b"\n" + lines)[1:]
 
 
 def nanoseconds(when: datetime) -> int:
