@@ -1,6 +1,7 @@
-"""What stock kubectl makes of our streams."""
+"""What stock kubectl makes of our streams: by WebSocket as it does today, by SPDY/3.1 as older clients do."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -9,31 +10,62 @@ import pytest
 from tests.integration.streams.conftest import Cluster
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+BOTH = pytest.mark.parametrize("websockets", [pytest.param("true", id="websocket"), pytest.param("false", id="spdy")])
 
 
-async def test_exec_feeds_stdin_and_returns(cluster: Cluster) -> None:
-    assert await cluster.api.kubectl("exec", "-i", "p", "--", "cat", stdin="hi\n") == (0, "hi\n", "")
+async def start(cluster: Cluster, websockets: str, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        "kubectl",
+        f"--kubeconfig={cluster.api.kubeconfig}",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(cluster.api.directory),
+            "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": websockets,
+            "KUBECTL_PORT_FORWARD_WEBSOCKETS": websockets,
+        },
+    )
 
 
-async def test_exec_reports_exit_codes(cluster: Cluster) -> None:
-    code, out, err = await cluster.api.kubectl("exec", "p", "--", "fail")
+async def run(cluster: Cluster, websockets: str, *arguments: str, stdin: str = "") -> tuple[int | None, str, str]:
+    process = await start(cluster, websockets, *arguments)
+    out, err = await process.communicate(stdin.encode())
+    return process.returncode, out.decode(), err.decode()
+
+
+@BOTH
+async def test_exec_feeds_stdin_and_returns(cluster: Cluster, websockets: str) -> None:
+    assert await run(cluster, websockets, "exec", "-i", "p", "--", "cat", stdin="hi\n") == (0, "hi\n", "")
+
+
+@BOTH
+async def test_exec_reports_exit_codes(cluster: Cluster, websockets: str) -> None:
+    code, out, err = await run(cluster, websockets, "exec", "p", "--", "fail")
     assert (code, out) == (3, "")
     assert err == "oh no\ncommand terminated with exit code 3\n"
 
 
-async def test_exec_of_what_the_runtime_refuses(cluster: Cluster) -> None:
-    code, _, err = await cluster.api.kubectl("exec", "p", "--", "refuse")
+@BOTH
+async def test_exec_of_what_the_runtime_refuses(cluster: Cluster, websockets: str) -> None:
+    code, _, err = await run(cluster, websockets, "exec", "p", "--", "refuse")
     assert code == 1
     assert 'container not found ("c")' in err
 
 
-async def test_big_output_arrives_whole(cluster: Cluster) -> None:
-    code, out, err = await cluster.api.kubectl("exec", "p", "--", "flood")
+@BOTH
+async def test_big_data_goes_and_comes_whole(cluster: Cluster, websockets: str) -> None:
+    code, out, err = await run(cluster, websockets, "exec", "p", "--", "flood")
     assert (code, len(out), err) == (0, 10_000_000, "")
+    text = "0123456789" * 300_000
+    assert await run(cluster, websockets, "exec", "-i", "p", "--", "cat", stdin=text) == (0, text, "")
 
 
-async def test_attach(cluster: Cluster) -> None:
-    code, out, _ = await cluster.api.kubectl("attach", "-i", "p", stdin="hello\n")
+@BOTH
+async def test_attach(cluster: Cluster, websockets: str) -> None:
+    code, out, _ = await run(cluster, websockets, "attach", "-i", "p", stdin="hello\n")
     assert code == 0
     assert "hello\n" in out
 
@@ -52,19 +84,11 @@ async def test_logs(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-async def test_port_forward(cluster: Cluster) -> None:
+@BOTH
+async def test_port_forward(cluster: Cluster, websockets: str) -> None:
     path, running = "/api/v1/namespaces/default/pods/p/status", {"status": {"phase": "Running"}}
     assert (await cluster.api.request("PATCH", path, running, content_type="application/merge-patch+json")).status == 200
-    process = await asyncio.create_subprocess_exec(
-        "kubectl",
-        f"--kubeconfig={cluster.api.kubeconfig}",
-        "port-forward",
-        "p",
-        ":80",
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(cluster.api.directory)},
-    )
+    process = await start(cluster, websockets, "port-forward", "p", ":80")
     assert process.stdout is not None
     try:
         async with asyncio.timeout(10):
