@@ -29,6 +29,7 @@ def down(data_dir: str, purge: bool, grace: int) -> None:
         remove_pods(layout, settings, grace)
         stop_containerd(layout, settings)
         clean_network(settings)
+        teardown.remove_cgroups(layout.cgroup_root)
         if left := teardown.unmount_below(layout.data_dir):
             raise click.ClickException(f"still mounted: {', '.join(left)}; a process uses it (fuser -m {left[0]})")
         for file in layout.run.glob("*.json"):

@@ -1,5 +1,6 @@
 """What a cluster leaves in the kernel, and its removal: mounts, interfaces, packet rules, cgroups. Called by ``down``."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -79,3 +80,16 @@ def runtime_leftovers(marker: str) -> list[int]:
         if argv and os.path.basename(argv[0]).startswith("containerd-shim") and marker in argv:
             found.append(int(entry))
     return found
+
+
+def remove_cgroups(name: str) -> None:
+    """Remove the cgroup ``name`` (absolute, as in ``--cgroup-root``) from every hierarchy; a busy one stays."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split(" ", 1)[0] not in ("cgroup", "cgroup2"):
+            continue
+        top = _unescape(before.split()[4]) + name
+        # a cgroup's files cannot be removed, its directories only from the leaves up
+        for folder, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)

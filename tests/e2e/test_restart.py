@@ -4,9 +4,11 @@ that runs is restarted, nothing is doubled."""
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from cli.cluster.layout import Layout
 from tests.support.cluster import Cluster, eventually, running_cluster
 from tests.support.manifests import web
 
@@ -95,6 +97,7 @@ def test_down_leaves_nothing_but_the_state_and_up_resumes_it(resilient: Cluster)
     assert "cni0" not in links
     assert "veth" not in links
     assert str(resilient.data_dir) not in resilient.run("cat", "/proc/self/mountinfo").stdout
+    assert not list(Path("/sys/fs/cgroup").glob(f"*{Layout(resilient.data_dir).cgroup_root}"))
     assert (resilient.data_dir / "state.db").exists()
 
     resilient.pybernetes("up", "--detach")
