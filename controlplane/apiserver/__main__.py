@@ -10,7 +10,7 @@ import click
 
 from component.daemon import Daemon, run
 from component.flags import COMMA_LIST, DURATION, KEY_VALUES, option, switch
-from controlplane.apiserver.config import DEFAULT_ISSUER, Audit, Config, Identity, Kubelet, Serving, Storage
+from controlplane.apiserver.config import DEFAULT_ISSUER, Audit, Config, FrontProxy, Identity, Kubelet, Serving, Storage
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -60,12 +60,14 @@ PARAMS: list[click.Parameter] = [
     _accepted("--enable-admission-plugins", type=COMMA_LIST, default=""),
     _accepted("--disable-admission-plugins", type=COMMA_LIST, default=""),
     _accepted("--allow-privileged", default="true"),
-    _accepted("--enable-bootstrap-token-auth", is_flag=False, flag_value="true", default="false"),
-    _accepted("--requestheader-client-ca-file", type=_FILE),
-    _accepted("--requestheader-allowed-names", type=COMMA_LIST, default=""),
-    _accepted("--requestheader-extra-headers-prefix", type=COMMA_LIST, default=""),
-    _accepted("--requestheader-group-headers", type=COMMA_LIST, default=""),
-    _accepted("--requestheader-username-headers", type=COMMA_LIST, default=""),
+    switch("--enable-bootstrap-token-auth", False, "Believe bootstrap tokens kept as Secrets in kube-system."),
+    option("--requestheader-client-ca-file", type=_FILE, help="CA of front proxies that speak for others by headers."),
+    option("--requestheader-allowed-names", type=COMMA_LIST, default="", help="Common names of such proxies; empty for all."),
+    option("--requestheader-username-headers", type=COMMA_LIST, default="X-Remote-User", help="Headers with the user."),
+    option("--requestheader-group-headers", type=COMMA_LIST, default="X-Remote-Group", help="Headers with groups."),
+    option(
+        "--requestheader-extra-headers-prefix", type=COMMA_LIST, default="X-Remote-Extra-", help="Prefixes of further headers."
+    ),
     _accepted("--proxy-client-cert-file", type=_FILE),
     _accepted("--proxy-client-key-file", type=_FILE),
     _accepted("--profiling", default="false"),
@@ -122,6 +124,14 @@ def _identity(options: Mapping[str, Any]) -> Identity:
         tuple(options["service_account_issuer"]) or (DEFAULT_ISSUER,),
         options["api_audiences"],
         options["anonymous_auth"],
+        options["enable_bootstrap_token_auth"],
+        FrontProxy(
+            options["requestheader_client_ca_file"],
+            options["requestheader_allowed_names"],
+            options["requestheader_username_headers"],
+            options["requestheader_group_headers"],
+            options["requestheader_extra_headers_prefix"],
+        ),
         options["authorization_mode"],
     )
 

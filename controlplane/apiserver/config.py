@@ -23,6 +23,17 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontProxy:
+    """A proxy that speaks for others; off without ``client_ca``."""
+
+    client_ca: Path | None = None
+    allowed_names: tuple[str, ...] = ()
+    user_headers: tuple[str, ...] = ("X-Remote-User",)
+    group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Who is believed, and what they may."""
 
@@ -33,6 +44,8 @@ class Identity:
     service_account_issuers: tuple[str, ...] = (DEFAULT_ISSUER,)  # the first one signs, all are accepted
     api_audiences: tuple[str, ...] = ()  # empty: the issuers
     anonymous: bool = True
+    bootstrap_tokens: bool = False
+    front_proxy: FrontProxy = FrontProxy()
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
 
 

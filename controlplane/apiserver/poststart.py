@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from apimachinery import errors
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization import bootstrap_policy
@@ -59,11 +61,33 @@ class PostStart:
         ranges = _typed("networking.k8s.io/v1", "ServiceCIDR", {"name": "kubernetes"})
         ranges["spec"] = {"cidrs": list(self._config.service_ranges)}
         await self._ensure("servicecidrs.networking.k8s.io", "", ranges)
+        await self._publish_authorities()
         await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
         await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
         slice_ = kubernetes_slice(address, port)
         await self._ensure("endpointslices.discovery.k8s.io", "default", slice_, ("endpoints", "ports"))
         self._done = True
+
+    async def _publish_authorities(self) -> None:
+        """Upstream's components and aggregated API servers learn from here whom to believe."""
+        identity = self._config.identity
+        data: dict[str, str] = {}
+        if identity.client_ca is not None:
+            data["client-ca-file"] = await asyncio.to_thread(identity.client_ca.read_text)
+        proxy = identity.front_proxy
+        if proxy.client_ca is not None:
+            data["requestheader-client-ca-file"] = await asyncio.to_thread(proxy.client_ca.read_text)
+            for name, values in (
+                ("allowed-names", proxy.allowed_names),
+                ("username-headers", proxy.user_headers),
+                ("group-headers", proxy.group_headers),
+                ("extra-headers-prefix", proxy.extra_prefixes),
+            ):
+                data[f"requestheader-{name}"] = orjson.dumps(values).decode()
+        meta = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
+        await self._ensure("configmaps", "kube-system", {**_typed("v1", "ConfigMap", meta), "data": data}, ("data",))
+        for resource, obj in bootstrap_policy.authentication_reader():
+            await self._ensure(f"{resource}.{bootstrap_policy.GROUP}", "kube-system", obj)
 
     async def _ensure(self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = ()) -> None:
         """Create it; if it exists, bring the members in ``kept_true`` to what they must be."""

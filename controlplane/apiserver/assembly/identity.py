@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.authentication.anonymous import Anonymous
+from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
+from controlplane.apiserver.authentication.request_header import HeaderNames, RequestHeaders
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authentication.static_token import StaticTokens
 from controlplane.apiserver.authentication.token_issuer import TokenIssuer
@@ -45,10 +47,16 @@ def believed(config: Identity, lookup: Lookup) -> Believed:
     bearer: list[Authenticator] = []
     if config.token_file is not None:
         bearer.append(StaticTokens.load(config.token_file))
+    if config.bootstrap_tokens:
+        bearer.append(BootstrapTokens(lookup))
     if accounts is not None:
         bearer.append(accounts)
     tokens = Authenticated(UnionAuthenticator(bearer))
     first: list[Authenticator] = []
+    proxy = config.front_proxy
+    if proxy.client_ca is not None:
+        names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes)
+        first.append(RequestHeaders(proxy.client_ca.read_bytes(), proxy.allowed_names, names))
     if config.client_ca is not None:
         first.append(ClientCertificates(config.client_ca.read_bytes()))
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))

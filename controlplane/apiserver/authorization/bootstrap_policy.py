@@ -93,6 +93,21 @@ def bindings() -> list[Object]:
     return [_binding(name, kind, subject) for name, _, kind, subject in _COMPONENT_ROLES]
 
 
+def authentication_reader() -> list[tuple[str, Object]]:
+    """A Role in kube-system, bound to the components that must know whom the API server believes."""
+    name = "extension-apiserver-authentication-reader"
+    rule = Rule(_READ, ("",), ("configmaps",), ("extension-apiserver-authentication",))
+    role = _role(name, (rule,))
+    binding = _binding(name, "User", "system:kube-controller-manager")
+    binding["metadata"]["name"] = f"system::{name}"
+    scheduler = {"apiGroup": GROUP, "kind": "User", "name": "system:kube-scheduler"}
+    binding["subjects"].append(scheduler)
+    role["kind"], binding["kind"], binding["roleRef"]["kind"] = "Role", "RoleBinding", "Role"
+    for obj in (role, binding):
+        obj["metadata"]["namespace"] = "kube-system"
+    return [("roles", role), ("rolebindings", binding)]
+
+
 def _role(name: str, rules: tuple[Rule, ...] | None, labels: dict[str, str] | None = None) -> Object:
     return {
         "apiVersion": f"{GROUP}/v1",

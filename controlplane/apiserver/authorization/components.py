@@ -81,6 +81,9 @@ NODE = (
     Rule(_READ, ("discovery.k8s.io",), ("endpointslices",)),
 )
 
+# What a joining node may do before it has a certificate of its own.
+BOOTSTRAPPERS = (Rule(("create", "get", "list", "watch"), ("certificates.k8s.io",), ("certificatesigningrequests",)),)
+
 DNS = (
     Rule(_READ, ("",), ("endpoints", "services", "pods", "namespaces", "nodes")),
     Rule(_READ, ("discovery.k8s.io",), ("endpointslices",)),
@@ -117,6 +120,7 @@ BY_USER: Mapping[str, tuple[Rule, ...]] = {
 BY_GROUP: Mapping[str, tuple[Rule, ...]] = {
     "system:nodes": NODE,
     "system:monitoring": METRICS,
+    "system:bootstrappers": BOOTSTRAPPERS,
     "system:authenticated": (HEALTH, DISCOVERY, SELF_REVIEWS),
     "system:unauthenticated": (HEALTH,),
     "system:serviceaccounts": (ISSUER,),

@@ -1,139 +1,112 @@
-"""Protobuf: every kind there and back, what Go writes, and bytes that are no message."""
+"""Objects through protobuf and back, and bytes as upstream writes them."""
 
-import random
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from apimachinery import schema, scheme
-from apimachinery.codecs import negotiate, protobuf, protobuf_wire
-from apimachinery.errors import StatusError
-from apimachinery.gvk import GroupVersionKind
-from apimachinery.schema import check
-from tests.support.samples import sample
+from apimachinery.codecs import protobuf
+from apimachinery.codecs import protobuf_wire as wire
 
-SCHEMAS = schema.load()
-KINDS = [gvk for gvk in SCHEMAS.kinds() if protobuf.message_of(gvk) and gvk.group != "apiextensions.k8s.io"]
-POD = GroupVersionKind("", "v1", "Pod")
+META: dict[str, Any] = {"name": "x", "creationTimestamp": "2026-11-30T11:52:32Z", "labels": {"a": "b"}}
+OBJECTS = [
+    pytest.param(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": META, "data": {"k": "v"}, "binaryData": {"b": "AAEC"}}, id="map"
+    ),
+    pytest.param({"apiVersion": "v1", "kind": "Secret", "metadata": META, "data": {"p": "cQ=="}, "type": "Opaque"}, id="bytes"),
+    pytest.param(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**META, "managedFields": [{"manager": "k", "fieldsV1": {"f:a": {}}}]},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": [
+                    {
+                        "name": "c",
+                        "resources": {"requests": {"cpu": "100m"}},
+                        "readinessProbe": {"httpGet": {"path": "/", "port": "http"}},
+                        "livenessProbe": {"tcpSocket": {"port": 80}},
+                        "env": [{"name": "a", "valueFrom": {"configMapKeyRef": {"name": "n", "key": "k"}}}],
+                    }
+                ],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            },
+        },
+        id="pod",
+    ),
+    pytest.param(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": META,
+            "spec": {"replicas": 0, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}},
+        },
+        id="int-or-string",
+    ),
+    pytest.param(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": META,
+            "spec": {"renewTime": "2026-11-30T11:52:32.000001Z", "holderIdentity": "h"},
+        },
+        id="micro-time",
+    ),
+    pytest.param(
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": {"user": {"extra": {"k": ["a", "b"]}}}},
+        id="lists-in-maps",
+    ),
+    pytest.param({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, id="status"),
+]
 
 
-@pytest.mark.parametrize("gvk", KINDS, ids=["/".join(gvk) for gvk in KINDS])
-def test_every_kind_survives_the_round_trip(gvk: GroupVersionKind) -> None:
-    struct = SCHEMAS.of(gvk)
-    for seed in range(3):
-        obj = {"apiVersion": gvk.api_version, "kind": gvk.kind, **sample(struct, random.Random(f"{gvk}{seed}"))}
-        assert check.fits(obj, struct), "the sample itself is not normal"
-        data = protobuf.encode(obj)
-        assert data is not None
-        assert protobuf.decode(data) == obj
+@pytest.mark.parametrize("obj", OBJECTS)
+def test_round_trip(obj: dict[str, Any]) -> None:
+    packed = protobuf.encode(obj)
+    assert packed is not None
+    assert packed.startswith(b"k8s\0")
+    assert protobuf.decode(packed) == obj
 
 
-def test_the_envelope() -> None:
-    data = protobuf.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
-    type_meta = b"\x0a\x09\x0a\x02v1\x12\x03Pod"
-    assert data == b"k8s\0" + type_meta + b"\x12\x05\x0a\x03\x0a\x01p" + b"\x1a\x00\x22\x00"
+def test_zero_values_that_upstream_writes_for_unset_fields_are_dropped() -> None:
+    raw = bytearray()
+    wire.write_bytes(raw, 1, b"")  # metadata, all unset
+    status = bytearray()
+    for number in (1, 2, 3):  # observedGeneration (kept: a pointer elsewhere), replicas, updatedReplicas
+        wire.write_tag(status, number, wire.VARINT)
+        wire.write_varint(status, 0)
+    wire.write_bytes(raw, 3, bytes(status))
+    obj = protobuf.decode(protobuf.envelope("apps/v1", "Deployment", bytes(raw)))
+    assert "updatedReplicas" not in obj["status"]
 
 
-def test_zero_values_that_go_writes_are_dropped() -> None:
-    # metadata {name "p", generateName "", generation 0, creationTimestamp {}}, status {phase ""}
-    metadata = b"\x0a\x01p" + b"\x12\x00" + b"\x38\x00" + b"\x42\x00"
-    raw = b"\x0a" + bytes([len(metadata)]) + metadata + b"\x1a\x02\x0a\x00"
-    data = protobuf.envelope("v1", "Pod", raw)
-    assert protobuf.decode(data) == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {}}
+def test_the_zero_time_is_no_time() -> None:
+    meta = bytearray()
+    wire.write_bytes(meta, 1, b"x")
+    wire.write_bytes(meta, 8, b"")  # creationTimestamp
+    raw = bytearray()
+    wire.write_bytes(raw, 1, bytes(meta))
+    assert protobuf.decode(protobuf.envelope("v1", "ConfigMap", bytes(raw)))["metadata"] == {"name": "x"}
 
 
-def test_an_explicit_zero_of_a_pointer_survives() -> None:
-    for value in (0, 3):
-        obj = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": value}}
-        data = protobuf.encode(obj)
-        assert data is not None
-        assert protobuf.decode(data) == obj
-
-
-def decode(data: bytes) -> None:
-    scheme.decode(data, negotiate.PROTOBUF, POD, SCHEMAS)
+def test_kinds_without_a_message_have_no_form() -> None:
+    assert protobuf.encode({"apiVersion": "meta.k8s.io/v1", "kind": "Table"}) is None
+    assert protobuf.encode({"apiVersion": "example.com/v1", "kind": "Thing"}) is None
 
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"{}",
-        b"k8s\0",
-        b"k8s\0\xff",
-        protobuf.envelope("v1", "Widget", b""),
-        protobuf.envelope("v1", "Pod", b"\x0a\x05\x0a"),
-        protobuf.envelope("v1", "Pod", b"\x0a\x03\x0a\x01\xff"),
-        protobuf.envelope("v1", "Pod", b"\x0a\x02\x3a\x00"),  # generation as bytes
-        protobuf.envelope("v1", "Pod", b"\x08\x01"),  # metadata as a number
-    ],
+    [b"", b"{}", b"k8s\0\x0a\xff", b"k8s\0\x12\x05ab", b"k8s\0" + b"\xff" * 12],
+    ids=["empty", "json", "cut", "short", "varint"],
 )
-def test_what_is_no_message_is_a_400(data: bytes) -> None:
-    with pytest.raises(StatusError) as caught:
-        decode(data)
-    assert caught.value.code == 400
+def test_broken_data_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - any sentence will do
+        protobuf.decode(data)
 
 
-@given(st.binary(max_size=60), st.data())
-def test_damaged_messages_never_do_more_than_fail(noise: bytes, data: st.DataObject) -> None:
-    good = protobuf.encode({"apiVersion": "v1", "kind": "Pod", **sample(SCHEMAS.of(POD), random.Random(1), density=0.3)})
-    assert good is not None
-    at = data.draw(st.integers(0, len(good)))
-    for damaged in (
-        noise,
-        b"k8s\0" + noise,
-        good[:at] + noise,
-        good[:at] + noise + good[at:],
-        protobuf.envelope("v1", "Pod", noise),
-    ):
-        try:
-            decode(damaged)
-        except StatusError as problem:
-            assert problem.code == 400  # noqa: PT017
-
-
-CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-
-
-def test_schemas_in_schemas() -> None:
-    """Members that JSON writes bare: a schema or a list, a schema or a boolean, a schema or strings."""
-    props = {
-        "type": "object",
-        "additionalProperties": False,
-        "items": {"type": "string"},
-        "properties": {"a": {"items": [{"type": "string"}], "additionalProperties": {"type": "integer"}, "default": {"x": 1}}},
-        "dependencies": {"b": ["c", "d"], "e": {"type": "string"}},
-        "enum": ["x", 1],
-    }
-    obj = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": props}}]},
-    }
-    data = protobuf.encode(obj)
-    assert data is not None
-    assert protobuf.decode(data) == obj
-
-
-def test_nesting_is_bounded() -> None:
-    message = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1."
-    raw = _field(message + "JSONSchemaProps", "type", b"x")
-    for _ in range(3000):
-        raw = _field(message + "JSONSchemaProps", "not", raw)
-    for parent, name in (
-        ("CustomResourceValidation", "openAPIV3Schema"),
-        ("CustomResourceDefinitionVersion", "schema"),
-        ("CustomResourceDefinitionSpec", "versions"),
-        ("CustomResourceDefinition", "spec"),
-    ):
-        raw = _field(message + parent, name, raw)
-    with pytest.raises(StatusError, match="exceeded max depth"):
-        scheme.decode(protobuf.envelope(CRD.api_version, CRD.kind, raw), negotiate.PROTOBUF, CRD, SCHEMAS)
-
-
-def _field(message: str, name: str, data: bytes) -> bytes:
-    (number,) = [field.number for field in protobuf.messages().fields(message).values() if field.name == name]
+def test_negative_numbers() -> None:
     out = bytearray()
-    protobuf_wire.write_bytes(out, number, data)
-    return bytes(out)
+    wire.write_varint(out, -5)
+    value, _ = wire.read_varint(bytes(out), 0)
+    assert wire.signed(value) == -5
