@@ -9,6 +9,7 @@ from apimachinery.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from controlplane.controllers.controller import Environment, Loop
 from controlplane.controllers.lib import slices
 from controlplane.controllers.lib.endpoint_pods import matters
+from controlplane.controllers.lib.freshness import PAUSE_SECONDS, Written
 from controlplane.controllers.lib.pod_control import is_namespace_terminating
 from controlplane.controllers.lib.service_pods import ServicePods
 
@@ -34,12 +35,13 @@ class EndpointSliceController:
         pods = env.watch(PODS)
         self._slices = env.watch(ENDPOINT_SLICES)
         self._slices.add_index(BY_SERVICE, service_index)
+        self._written = Written(self._slices.lister, env.clock)
         self._selected = ServicePods(self._services.lister, pods.lister)
         self._loop = Loop(self.name, self.reconcile, env.clock, workers)
         add = self._loop.add_object
         self._services.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=add)
         pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
-        self._slices.add_handler(on_update=self._slice_updated, on_delete=self._slice_changed)
+        self._slices.add_handler(on_update=self._slice_updated, on_delete=self._slice_deleted)
         self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
 
     async def run(self) -> None:
@@ -61,6 +63,11 @@ class EndpointSliceController:
             for key in service_index(each):
                 self._loop.add(key)
 
+    def _slice_deleted(self, each: Object) -> None:
+        for key in service_index(each):
+            self._written.forget(key, each)
+        self._slice_changed(each)
+
     def _slice_updated(self, old: Object, new: Object) -> None:
         if labels_of(old) != labels_of(new):
             self._slice_changed(old)
@@ -81,6 +88,8 @@ class EndpointSliceController:
         # Slices of a deleted Service go by their owner reference.
         if service is None or is_deleting(service) or services.is_external_name(service) or not services.selector(service):
             return None
+        if not self._written.seen(key):
+            return PAUSE_SECONDS
         held = [
             each
             for each in self._slices.lister.by_index(BY_SERVICE, key)
@@ -95,9 +104,9 @@ class EndpointSliceController:
         """Creates and updates first, so that no endpoint is missing in between."""
         try:
             for each in changes.create:
-                await self._client.create(ENDPOINT_SLICES, each)
+                self._written.note(key_of(service), await self._client.create(ENDPOINT_SLICES, each))
             for each in changes.update:
-                await self._client.update(ENDPOINT_SLICES, each)
+                self._written.note(key_of(service), await self._client.update(ENDPOINT_SLICES, each))
             await asyncio.gather(*(self._delete(each) for each in changes.delete))
         except StatusError as error:
             if is_namespace_terminating(error):
