@@ -94,6 +94,8 @@ class Router:
                 raise errors.path_not_found()
             raise _not_allowed()
         self._check_shape(call, resource)
+        if resource.deprecation:
+            call.warnings.append(resource.deprecation)
         return endpoint(call)
 
     def _check_shape(self, call: Call, resource: ResourceInfo) -> None:

@@ -24,8 +24,8 @@ def track_update(scope: Scope, old: Object, new: Object, manager: str, part: str
         for member in [*new.keys(), *old.keys()]:
             if member not in ("status", "metadata"):
                 _restore(new, old, member)
-    elif scope.strategy.has_status:
-        _restore(new, old, "status")
+    elif part == "spec" and scope.strategy.has_status:
+        _restore(new, old, "status")  # other subresources say themselves what they change: binding sets a condition
     fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource)
 
 

@@ -65,6 +65,7 @@ class ResourceInfo:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
+    deprecation: str = ""  # a warning that every request to the resource carries
 
     @property
     def gvr(self) -> GroupVersionResource:

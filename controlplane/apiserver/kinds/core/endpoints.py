@@ -16,7 +16,14 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 class EndpointsStrategy(Strategy):
-    info = ResourceInfo(GroupVersionKind("", "v1", "Endpoints"), "endpoints", "endpoints", True, short_names=("ep",))
+    info = ResourceInfo(
+        GroupVersionKind("", "v1", "Endpoints"),
+        "endpoints",
+        "endpoints",
+        True,
+        short_names=("ep",),
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    )
     columns = (NAME, Column("Endpoints", description="Addresses and ports that serve the Service of this name."), AGE)
     allow_create_on_update = True
 

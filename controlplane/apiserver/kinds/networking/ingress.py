@@ -9,6 +9,7 @@ from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
+from controlplane.apiserver.kinds.shared.load_balancer import check_load_balancer
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
@@ -58,6 +59,9 @@ class IngressStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)
+
+    def validate_status_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        return check_load_balancer(obj.get("status") or {})
 
     def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
         held = obj["metadata"].get("annotations") or {}

@@ -10,6 +10,7 @@ from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.core.service import defaults, table, validation
 from controlplane.apiserver.kinds.core.service.allocation import ServiceClaims
 from controlplane.apiserver.kinds.core.service.families import fill_families
+from controlplane.apiserver.kinds.shared.load_balancer import check_load_balancer
 from controlplane.apiserver.registry.strategy import Allocation, Context, Object, ResourceInfo, Strategy
 from controlplane.apiserver.storage.interface import Operation
 
@@ -48,6 +49,9 @@ class ServiceStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return validation.validate_service_update(obj, old, self._claims.offered)
+
+    def validate_status_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        return check_load_balancer(obj.get("status") or {})
 
     def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
         return validation.service_warnings(obj["spec"])
