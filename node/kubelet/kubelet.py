@@ -20,6 +20,7 @@ from component import logs, serving, tls
 from component.clock import Clock, RealClock
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
+from component.process import RealRunner
 from node.kubelet import certificates, machine, node_status
 from node.kubelet.cgroups.manager import Cgroups
 from node.kubelet.config import KubeletConfig
@@ -45,7 +46,7 @@ from node.kubelet.sources import apiserver
 from node.kubelet.stats.containers import CriStats
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.manager import Manager as VolumeManager
-from node.network import cni_config
+from node.network.manager import PodNetwork
 
 _STARTS_AT_ONCE = 4
 _log = logs.get(__name__)
@@ -139,7 +140,7 @@ class Kubelet:
                 "healthz": self._serve_health(pleg, metrics),
             }.items():  # fmt: skip
                 group.create_task(work, name=name)
-            self._watch_pod_cidr(informers)
+            group.create_task(self._network(informers).run(), name="pod network")
             await self._first_look(pleg)
             group.create_task(pleg.run(), name="pleg")
             group.create_task(informers.run(), name="informers")
@@ -180,33 +181,18 @@ class Kubelet:
     def _host_dns(self) -> dns.ResolvConf:
         return dns.parse_resolv_conf(_read(str(self._config.resolv_conf))) if self._config.resolv_conf else dns.ResolvConf()
 
-    # The pod network
-
-    def _watch_pod_cidr(self, informers: InformerFactory) -> None:
-        conf_dir = self._config.cni_conf_dir
-        if conf_dir is None or not self._config.cni_bridge:
-            return
-        if foreign := cni_config.foreign_config(conf_dir):
-            _log.info("The pod network is configured by somebody else", file=str(foreign))
-            return
-        if self._config.pod_cidr:
-            self._write_network(self._config.pod_cidr.split(","))
-            return
-        node = informers.informer(NODES, field_selector=f"metadata.name={self._config.node_name}")
-        node.add_handler(on_add=self._node_seen, on_update=lambda old, new: self._node_seen(new))
-
-    def _node_seen(self, node: Mapping[str, Any]) -> None:
-        spec = node.get("spec") or {}
-        cidrs = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
-        if cidrs:
-            self._write_network(cidrs)
-
-    def _write_network(self, cidrs: Sequence[str]) -> None:
-        """A few hundred bytes, once in a node's life: not worth a thread."""
-        assert self._config.cni_conf_dir is not None
-        made = cni_config.conflist(cidrs, self._config.cni_bridge, self._config.root_dir / "cni-ipam")
-        if cni_config.write(self._config.cni_conf_dir, made):
-            _log.info("Wrote the pod network's configuration", cidrs=",".join(cidrs), folder=str(self._config.cni_conf_dir))
+    def _network(self, informers: InformerFactory) -> PodNetwork:
+        config = self._config
+        network = PodNetwork(config.cni_conf_dir, config.cni_bridge, config.root_dir / "cni-ipam", RealRunner(), self._clock)
+        if config.pod_cidr:
+            network.set_cidrs(config.pod_cidr.split(","))
+        else:
+            node = informers.informer(NODES, field_selector=f"metadata.name={config.node_name}")
+            node.add_handler(
+                on_add=lambda node: network.set_cidrs(_pod_cidrs(node)),
+                on_update=lambda old, new: network.set_cidrs(_pod_cidrs(new)),
+            )
+        return network
 
     # Servers
 
@@ -227,6 +213,11 @@ class Kubelet:
         health.add("pleg", partial(_healthy, pleg))
         handler = health_and_metrics_handler(health, metrics)
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
+
+
+def _pod_cidrs(node: Mapping[str, Any]) -> Sequence[str]:
+    spec = node.get("spec") or {}
+    return spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
 
 
 def _healthy(pleg: Pleg) -> None:

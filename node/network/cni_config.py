@@ -24,7 +24,7 @@ def conflist(pod_cidrs: Sequence[str], bridge: str, data_dir: Path) -> dict[str,
         "type": "bridge",
         "bridge": bridge,
         "isGateway": True,
-        "ipMasq": True,
+        "ipMasq": False,  # masquerade.py does it for all pods at once
         "hairpinMode": True,
         "ipam": {
             "type": "host-local",
