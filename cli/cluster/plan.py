@@ -68,6 +68,9 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--kubeconfig={layout.kubeconfigs / 'controller-manager.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.controller_manager_port}",
+        # a certificate made at start would cost the memory of a cryptography library
+        f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
+        f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--allocate-node-cidrs=true",
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
@@ -83,6 +86,8 @@ def scheduler_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--kubeconfig={layout.kubeconfigs / 'scheduler.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.scheduler_port}",
+        f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
+        f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--leader-elect=false",
         f"--v={settings.v}",
     ]

@@ -75,7 +75,7 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
             recorders[name] = Recorder(host.client, name, host.identity, metrics=host.metrics)
         return recorders[name]
 
-    env = Environment(host.client, informers, recorder, host.client.clock, options)
+    env = Environment(host.client, informers, recorder, host.client.clock, options, host.metrics)
     controllers: list[Controller] = []
     for each in descriptors:
         made = each.make(env, options)
@@ -83,11 +83,19 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
             _log.v(1, "Controller has nothing to do with these flags", controller=each.name)
             continue
         controllers.append(made)
+    synced = asyncio.Event()
+
+    def informers_synced() -> None:
+        if not synced.is_set():
+            raise RuntimeError("the first lists are still being read")
+
     async with asyncio.TaskGroup() as group:
         for name, each_recorder in recorders.items():
             group.create_task(each_recorder.run(), name=f"events:{name}")
         group.create_task(informers.run(), name="informers")
+        host.health.add("informers-synced", informers_synced, ("readyz",))
         await informers.wait_synced()
+        synced.set()
         _log.info("Controllers start", count=len(controllers))
         for controller in controllers:
             group.create_task(controller.run(), name=controller.name)

@@ -18,6 +18,7 @@ from client.rest import Client
 from client.workqueue import WorkQueue
 from component import logs
 from component.clock import Clock
+from component.metrics import Registry
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 """Bring one key to its wanted state. Returns seconds after which to look again, or None; raises to be tried again soon."""
@@ -36,6 +37,7 @@ class Environment:
     recorders: Callable[[str], Recorder]
     clock: Clock
     options: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Registry | None = None
 
     def watch(self, resource: GroupVersionResource) -> Informer:
         """The shared informer of a whole resource."""
@@ -72,11 +74,11 @@ class Loop:
     The queue holds keys of existing objects, so it is bounded by the cluster's size.
     """
 
-    def __init__(self, name: str, reconcile: Reconcile, clock: Clock, workers: int = 5) -> None:
+    def __init__(self, name: str, reconcile: Reconcile, env: Environment, workers: int = 5) -> None:
         self._name = name
         self._reconcile = reconcile
         self._workers = workers
-        self._queue: WorkQueue[str] = WorkQueue(name, clock)
+        self._queue: WorkQueue[str] = WorkQueue(name, env.clock, metrics=env.metrics)
 
     def add(self, key: str) -> None:
         self._queue.add(key)

@@ -123,7 +123,7 @@ class EndpointsController:
         self._endpoints = env.watch(ENDPOINTS)
         all_pods = env.watch(PODS)
         self._selected = ServicePods(self._services.lister, all_pods.lister)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         add = self._loop.add_object
         self._services.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=add)
         all_pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)

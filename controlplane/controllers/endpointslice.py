@@ -37,7 +37,7 @@ class EndpointSliceController:
         self._slices.add_index(BY_SERVICE, service_index)
         self._written = Written(self._slices.lister, env.clock)
         self._selected = ServicePods(self._services.lister, pods.lister)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         add = self._loop.add_object
         self._services.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=add)
         pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)

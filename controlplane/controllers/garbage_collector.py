@@ -84,8 +84,8 @@ class GarbageCollector:
         self._client, self._clock = env.client, env.clock
         self._recorder = env.recorders(self.name)
         self.graph = OwnerGraph()
-        self._looks = Loop("garbage_collector_attempt_to_delete", self.look, env.clock, workers)
-        self._orphans = Loop("garbage_collector_attempt_to_orphan", self.orphan, env.clock, max(1, workers // 4))
+        self._looks = Loop("garbage_collector_attempt_to_delete", self.look, env, workers)
+        self._orphans = Loop("garbage_collector_attempt_to_orphan", self.orphan, env, max(1, workers // 4))
         self._resources: dict[Resource, asyncio.Task[None]] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
         self._unresolved: set[str] = set()

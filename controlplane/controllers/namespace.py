@@ -31,7 +31,7 @@ class NamespaceController:
         self._client, self._clock = env.client, env.clock
         self._namespaces = env.watch(NAMESPACES)
         self._pods = env.watch(PODS)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._namespaces.add_handler(on_add=self._loop.add_object, on_update=self._updated, where=is_deleting)
         self._pods.add_handler(on_delete=self._pod_deleted)
 

@@ -69,7 +69,7 @@ class NodeIPAMController:
         for text in services:
             self._occupy([text])
         self._nodes = env.watch(NODES)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers=1)
+        self._loop = Loop(self.name, self.reconcile, env, workers=1)
         self._nodes.add_handler(on_add=self._added, on_update=lambda old, new: self._added(new), on_delete=self._deleted)
 
     async def run(self) -> None:

@@ -29,7 +29,7 @@ class NodeLifecycleController:
         self._nodes = env.watch(NODES)
         self._pods = env.watch(PODS)
         leases = env.informers.informer(LEASES, namespace=nodes.LEASE_NAMESPACE)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._nodes.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
         leases.add_handler(on_add=self._renewed, on_update=self._lease_updated)
 

@@ -33,7 +33,7 @@ class PodGCController:
         self._finished = 0
         self._pods = env.watch(PODS)
         self._nodes = env.watch(NODES)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers=2)
+        self._loop = Loop(self.name, self.reconcile, env, workers=2)
         self._pods.add_handler(on_add=self._look, on_update=lambda old, new: self._look(new))
         self._pods.add_handler(on_add=lambda pod: self._count(1), on_delete=lambda pod: self._count(-1), where=pods.is_terminal)
         self._nodes.add_handler(on_delete=lambda node: self._loop.add_after(_NODE + name_of(node), QUARANTINE_SECONDS))

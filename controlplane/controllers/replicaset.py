@@ -42,7 +42,7 @@ class ReplicaSetController:
         self._claimer = Claimer(env.client, self.resource, self.kind, PODS)
         self._sets = env.watch_owned(self.resource)
         self._pods = env.watch_owned(PODS)
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._sets.add_handler(
             on_add=self._loop.add_object, on_update=lambda old, new: self._loop.add_object(new), on_delete=self._set_deleted
         )

@@ -19,7 +19,7 @@ class RootCAPublisher:
         self._data = {"ca.crt": bundle}
         self._namespaces = env.watch(NAMESPACES)
         self._maps = env.informers.informer(CONFIG_MAPS, field_selector=f"metadata.name={NAME}")
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._namespaces.add_handler(on_add=self._loop.add_object, on_update=lambda old, new: self._loop.add_object(new))
         self._maps.add_handler(on_update=lambda old, new: self._changed(new), on_delete=self._changed)
 

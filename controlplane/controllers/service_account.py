@@ -18,7 +18,7 @@ class ServiceAccountController:
         self._client = env.client
         self._namespaces = env.watch(NAMESPACES)
         self._accounts = env.informers.informer(SERVICE_ACCOUNTS, field_selector=f"metadata.name={DEFAULT}")
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._namespaces.add_handler(on_add=self._loop.add_object, on_update=lambda old, new: self._loop.add_object(new))
         self._accounts.add_handler(on_delete=lambda account: self._loop.add(namespace_of(account)))
 

@@ -44,7 +44,7 @@ class TaintEvictionController:
         self._pods = env.watch(PODS)
         self._pods.add_index(BY_NODE, node_index)
         self._untimed: dict[str, datetime] = {}  # first sight of pods under taints without a time
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_gone)
 

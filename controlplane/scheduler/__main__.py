@@ -38,10 +38,18 @@ async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host) ->
     informers = InformerFactory(host.client)
     recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
     scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics)
+    synced = asyncio.Event()
+
+    def informers_synced() -> None:
+        if not synced.is_set():
+            raise RuntimeError("the first lists are still being read")
+
     async with asyncio.TaskGroup() as group:
         group.create_task(recorder.run(), name="events")
         group.create_task(informers.run(), name="informers")
+        host.health.add("informers-synced", informers_synced, ("readyz",))
         await informers.wait_synced()
+        synced.set()
         _log.info("Scheduling starts", profiles=[each.scheduler_name for each in settings.profiles])
         group.create_task(scheduler.run(), name="scheduler")
 

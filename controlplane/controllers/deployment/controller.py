@@ -27,7 +27,7 @@ class DeploymentController:
             self._sets.lister,
             all_pods.lister,
         )
-        self._loop = Loop(self.name, self.reconcile, env.clock, workers)
+        self._loop = Loop(self.name, self.reconcile, env, workers)
         add = self._loop.add_object
         self._deployments.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=add)
         self._sets.add_handler(on_add=self._set_changed, on_update=self._set_updated, on_delete=self._set_changed)
