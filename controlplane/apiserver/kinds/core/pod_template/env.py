@@ -57,7 +57,7 @@ def _value_from(variable: Mapping[str, Any], source: Mapping[str, Any], path: st
         else:
             found += _key_ref(value, where)
     if not given:
-        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         found.append(fieldpath.invalid(path, "", text))
     elif variable.get("value"):
         found.append(fieldpath.invalid(path, "", "may not be specified when `value` is not empty"))

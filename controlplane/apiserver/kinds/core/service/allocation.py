@@ -27,7 +27,6 @@ Object = dict[str, Any]
 
 ADDRESS_PREFIX = "/registry/ipaddresses.networking.k8s.io/"
 PORT_PREFIX = "/registry/ranges/servicenodeports/"
-_HEALTH = "spec.healthCheckNodePort"
 
 
 class _PickedText(str):
@@ -128,7 +127,9 @@ class ServiceClaims:
         cidr = self._ranges[family_of(address)]
         network, wanted = ipaddress.ip_network(cidr), ipaddress.ip_address(address)
         ends = (network.network_address, network.broadcast_address if network.version == 4 else network.network_address)
-        if wanted not in network or wanted in ends:
+        if wanted not in network:
+            problem = "the provided network does not match the current range"
+        elif wanted in ends:
             problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {cidr}"
         elif await self._addresses[family_of(address)].is_taken(address):
             problem = allocation.ALREADY_ALLOCATED_IP
@@ -141,19 +142,22 @@ class ServiceClaims:
 
     async def _choose_ports(self, service: Object, held: set[int]) -> None:
         spec = service["spec"]
-        if defaults.needs_node_ports(spec):
-            await self._choose_node_ports(service, held)
+        if spec.get("type") in defaults.NODE_PORT_TYPES:
+            await self._choose_node_ports(service, held, pick=defaults.needs_node_ports(spec))
         if defaults.needs_health_port(spec):
             wanted = spec.get("healthCheckNodePort") or 0
             if wanted in held:
                 return
             if wanted and not isinstance(wanted, _PickedNumber):
-                await self._check_port(service, wanted, _HEALTH)
+                problem = await self._port_problem(wanted)
+                if problem:
+                    raise errors.internal(f"failed to allocate requested HealthCheck NodePort {wanted}: {problem}")
             else:
                 spec.pop("healthCheckNodePort", None)
                 spec["healthCheckNodePort"] = await self._pick_port(service)
 
-    async def _choose_node_ports(self, service: Object, held: set[int]) -> None:
+    async def _choose_node_ports(self, service: Object, held: set[int], *, pick: bool) -> None:
+        """Check requested ports; ``pick`` the others too, which a load balancer may do without."""
         ports = service["spec"].get("ports") or ()
         for port in ports:
             if isinstance(port.get("nodePort"), _PickedNumber) and port["nodePort"] not in held:
@@ -164,9 +168,11 @@ class ServiceClaims:
             wanted = port.get("nodePort") or 0
             if wanted:
                 if wanted not in checked:
-                    await self._check_port(service, wanted, f"spec.ports[{position}].nodePort")
+                    problem = await self._port_problem(wanted)
+                    if problem:
+                        raise _refused(service, fieldpath.invalid(f"spec.ports[{position}].nodePort", wanted, problem))
                 checked.add(wanted)
-            else:
+            elif pick:
                 # TCP and UDP of one port number share their node port, which serves each protocol by itself
                 number = by_port.get(port["port"]) or await self._pick_port(service)
                 by_port[port["port"]] = port["nodePort"] = _PickedNumber(number)
@@ -178,15 +184,12 @@ class ServiceClaims:
         except RangeFullError as full:
             raise errors.internal(f"failed to allocate a nodePort: {full}") from None
 
-    async def _check_port(self, service: Object, port: int, path: str) -> None:
+    async def _port_problem(self, port: int) -> str:
+        """Why a requested port cannot be had, or an empty string."""
         assert self._ports is not None
         if not self._low <= port <= self._high:
-            text = f"provided port is not in the valid range. The range of valid ports is {self._low}-{self._high}"
-        elif await self._ports.is_taken(str(port)):
-            text = allocation.ALREADY_ALLOCATED_PORT
-        else:
-            return
-        raise _refused(service, fieldpath.invalid(path, port, text))
+            return f"provided port is not in the valid range. The range of valid ports is {self._low}-{self._high}"
+        return allocation.ALREADY_ALLOCATED_PORT if await self._ports.is_taken(str(port)) else ""
 
 
 def _refused(service: Object, error: FieldError) -> errors.StatusError:

@@ -141,7 +141,7 @@ async def test_taken_values_are_refused_with_upstreams_words(backend: MemoryBack
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        pytest.param({"clusterIP": "1.2.3.4"}, "The range of valid IPs is 10.96.0.0/12", id="address"),
+        pytest.param({"clusterIP": "1.2.3.4"}, "the provided network does not match the current range", id="address"),
         pytest.param({"clusterIP": "10.96.0.0"}, "The range of valid IPs is 10.96.0.0/12", id="network address"),
         pytest.param(
             {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
@@ -171,6 +171,27 @@ async def test_tcp_and_udp_of_one_port_share_a_node_port(backend: MemoryBackend,
     obj = created(kind, service(type="NodePort", ports=ports))
     await store(backend, kind, obj)
     assert obj["spec"]["ports"][0]["nodePort"] == obj["spec"]["ports"][1]["nodePort"]
+
+
+async def test_a_load_balancer_may_do_without_node_ports_but_not_take_one(backend: MemoryBackend, kind: Strategy) -> None:
+    await store(backend, kind, created(kind, service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}])))
+    without = created(kind, service("lb", type="LoadBalancer", allocateLoadBalancerNodePorts=False))
+    await store(backend, kind, without)
+    assert "nodePort" not in without["spec"]["ports"][0]
+    ports = [{"port": 80, "nodePort": 30080}]
+    greedy = created(kind, service("lb2", type="LoadBalancer", allocateLoadBalancerNodePorts=False, ports=ports))
+    with pytest.raises(StatusError, match="provided port is already allocated"):
+        await kind.allocate(context(), greedy, None)
+
+
+async def test_local_load_balancers_get_a_health_check_port(backend: MemoryBackend, kind: Strategy) -> None:
+    obj = created(kind, service(type="LoadBalancer", externalTrafficPolicy="Local"))
+    await store(backend, kind, obj)
+    port = obj["spec"]["healthCheckNodePort"]
+    assert port != obj["spec"]["ports"][0]["nodePort"]
+    rival = created(kind, service("r", type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=int(port)))
+    with pytest.raises(StatusError, match=f"failed to allocate requested HealthCheck NodePort {port}: provided port is already"):
+        await kind.allocate(context(), rival, None)
 
 
 async def test_update_keeps_what_it_does_not_mention(backend: MemoryBackend, kind: Strategy) -> None:
