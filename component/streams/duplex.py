@@ -6,6 +6,7 @@ can, by ``transport.set_protocol``, on uvloop and over TLS as well.
 
 import asyncio
 import contextlib
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -76,6 +77,12 @@ class FlowProtocol(asyncio.Protocol):
         """Close at once, dropping what is queued."""
         if self._transport is not None:
             self._transport.abort()
+
+    def keep_alive(self) -> None:
+        """Let the kernel find out about a peer that has vanished: a silent stream may last for days."""
+        connection = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def hand_over(self, successor: "FlowProtocol", rest: bytes = b"") -> None:
         """Make ``successor`` the protocol of this transport from here on, and feed it ``rest`` first."""

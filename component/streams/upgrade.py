@@ -87,6 +87,7 @@ async def connect(
             await asyncio.get_running_loop().create_connection(
                 lambda: duplex, parts.hostname or "", port, ssl=ssl_context if secure else None
             )
+            duplex.keep_alive()
             duplex.send((_head(f"{method} {target} HTTP/1.1", [("Host", parts.netloc), *headers]),))
             return await _answer(duplex)
     except TimeoutError:

@@ -21,6 +21,7 @@ from apimachinery import errors
 from component import tls
 from component.streams import upgrade
 from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.endpoints.connect_html import Rewriter, unpacked
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets, backend_error
 from controlplane.apiserver.endpoints.connect_tunnel import tunnel
 from controlplane.apiserver.wire.call import Call
@@ -30,6 +31,7 @@ Object = Mapping[str, Any]
 _NAME = re.compile(r"(?:(?P<scheme>https?|):)?(?P<name>[^:]+)(?::(?P<port>[^:]*))?")
 # Belongs to one connection, or to the client's identity here: never passed on.
 _HOP = frozenset({"connection", "keep-alive", "proxy-authenticate", "trailer", "transfer-encoding", "upgrade", "content-length"})
+_PAGE_LIMIT = 16 << 20
 _REQUEST_DROP = _HOP | {"proxy-authorization", "proxy-connection", "te", "host", "authorization"}
 
 
@@ -104,18 +106,25 @@ class Proxy:
 
 
 async def _pass_on(call: Call, answer: aiohttp.ClientResponse, backend: Backend) -> web.StreamResponse:
+    rewriter = Rewriter(own_path(call), urlsplit(backend.base).netloc, call.headers.get("Host", ""))
     response = web.StreamResponse(status=answer.status, reason=answer.reason)
     for name, value in answer.headers.items():
-        if name.lower() == "location":
-            value = own_location(value, backend.base, call)
         if name.lower() not in _HOP:
-            response.headers.add(name, value)
+            response.headers.add(name, rewriter.url(value) if name.lower() == "location" else value)
     response.headers["Audit-Id"] = call.audit_id
-    if answer.content_length is not None:
-        response.content_length = answer.content_length
+    page = await _page(call, answer)
+    length = answer.content_length
+    if page is not None and (plain := unpacked(page, answer.headers.get("Content-Encoding", ""), _PAGE_LIMIT)) is not None:
+        page = rewriter.page(plain)
+        length = len(page)
+        response.headers.popall("Content-Encoding", None)
+    if length is not None:
+        response.content_length = length
     elif call.method != "HEAD" and answer.status not in (204, 304):
         response.enable_chunked_encoding()
     await response.prepare(call.http)
+    if page:
+        await response.write(page)
     try:
         async for chunk in answer.content.iter_any():
             await response.write(chunk)
@@ -123,6 +132,27 @@ async def _pass_on(call: Call, answer: aiohttp.ClientResponse, backend: Backend)
         raise ConnectionError("the backend broke off") from error
     await response.write_eof()
     return response
+
+
+async def _page(call: Call, answer: aiohttp.ClientResponse) -> bytes | None:
+    """The body of an HTML page, read whole because its links must be changed; None for what streams through."""
+    if answer.content_type != "text/html" or call.method == "HEAD" or (answer.content_length or 0) > _PAGE_LIMIT:
+        return None
+    body = b""
+    try:
+        async for chunk in answer.content.iter_any():
+            body += chunk
+            if len(body) > _PAGE_LIMIT:
+                raise backend_error(f"a page of more than {_PAGE_LIMIT >> 20} MiB cannot be proxied", 502)
+    except aiohttp.ClientError as error:
+        raise backend_error(f"error trying to reach service: {error}", 503) from error
+    return body
+
+
+def own_path(call: Call) -> str:
+    """The path of the proxy subresource itself, without what belongs to the backend."""
+    tail = call.info.tail
+    return call.path.removesuffix(tail) if tail else call.path
 
 
 def split_name(text: str, kind: str) -> tuple[str, str, str]:
@@ -187,20 +217,10 @@ def passed_on(call: Call, drop: frozenset[str]) -> list[tuple[str, str]]:
         if name.lower() not in drop and name.lower() not in named and not name.lower().startswith("impersonate-")
     ]
     peer = call.http.remote or ""
-    kept += [("X-Forwarded-Uri", call.path), ("X-Forwarded-Host", call.headers.get("Host", "")), ("X-Forwarded-Proto", "https")]
+    kept.append(("X-Forwarded-Uri", call.path))
     return [*kept, ("X-Forwarded-For", peer)] if peer else kept
 
 
 def _length(call: Call) -> list[tuple[str, str]]:
     length = call.headers.get("Content-Length")
     return [("Content-Length", length)] if length and call.http.body_exists else []
-
-
-def own_location(location: str, base: str, call: Call) -> str:
-    """A redirect of the backend to itself, as a path below our proxy; others stay as they are."""
-    parts = urlsplit(location)
-    if parts.netloc and parts.netloc != urlsplit(base).netloc:
-        return location
-    prefix = call.path[: -len(call.info.tail)] if call.info.tail and call.path.endswith(call.info.tail) else call.path
-    path = parts.path if parts.path.startswith("/") else f"{call.info.tail.rsplit('/', 1)[0]}/{parts.path}"
-    return prefix.rstrip("/") + path + (f"?{parts.query}" if parts.query else "")
