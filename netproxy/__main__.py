@@ -1,0 +1,144 @@
+"""``pybernetes proxy``: flags and wiring; the only place that names concrete classes. One family, IPv4, for now."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import click
+
+from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
+from client import kubeconfig
+from client.informer import InformerFactory
+from client.rest import Client
+from component import logs
+from component.daemon import Daemon, run
+from component.errors import OperatorError
+from component.metrics import Registry
+from component.process import RealRunner, Runner
+from component.serving import listening
+from netproxy import config, server
+from netproxy.backends.iptables import IPTablesBackend, Options
+from netproxy.cleanup import cleanup
+from netproxy.health import ProxyHealth
+from netproxy.healthcheck import HealthCheckServers
+from netproxy.journal import Journal
+from netproxy.kernel import iptables
+from netproxy.kernel.conntrack import RealConntrack
+from netproxy.kernel.sysctl import RealSysctl
+from netproxy.metrics import ProxyMetrics
+from netproxy.pace import Pace
+from netproxy.proxier import Proxier, Trackers
+from netproxy.trackers import endpoints, nodes, services
+
+_log = logs.get(__name__)
+
+
+async def main(options: Mapping[str, Any]) -> None:
+    settings = config.read(options, click.get_current_context(silent=True))
+    if settings.cleanup:
+        await cleanup()
+        return
+    credentials = kubeconfig.load(settings.kubeconfig)
+    backend = await make_backend(settings, RealRunner())
+    async with Client(credentials) as client:
+        await Proxy(settings, client, backend).run()
+
+
+async def make_backend(settings: config.Config, runner: Runner) -> IPTablesBackend:
+    """:raises OperatorError: when the host has no iptables."""
+    if not iptables.available("IPv4"):
+        raise OperatorError("iptables is not installed: install the package iptables, or correct PATH (it needs /usr/sbin)")
+    mode = await iptables.detect(runner)
+    sysctl = RealSysctl()
+    options = Options(
+        cluster_cidr=next((each for each in settings.cluster_cidrs if ":" not in each), ""),
+        masquerade_all=settings.masquerade_all,
+        masquerade_bit=settings.masquerade_bit,
+        node_port_addresses=settings.node_port_addresses,
+        localhost_node_ports=settings.localhost_node_ports,
+        drop_invalid=sysctl.get("net/netfilter/nf_conntrack_tcp_be_liberal") != "1",
+    )
+    _log.info("Using iptables", variant=mode or "default", clusterCIDR=options.cluster_cidr)
+    return IPTablesBackend(iptables.RealIPTables(runner, "IPv4", mode), sysctl, options)
+
+
+class Proxy:
+    """The parts of one proxy and their tasks."""
+
+    def __init__(self, settings: config.Config, client: Client, backend: IPTablesBackend) -> None:
+        clock = client.clock
+        self._settings = settings
+        self._registry = Registry()
+        self._metrics = ProxyMetrics(self._registry)
+        self._clock = clock
+        self.health = ProxyHealth(clock, 2 * settings.sync_period)
+        self.journal = Journal()
+        self._checks = HealthCheckServers(lambda: self.health.healthy)
+        self._trackers = Trackers(
+            services.ServiceTracker(), endpoints.EndpointsTracker(settings.node_name), nodes.NodeTracker(settings.node_name)
+        )
+        self._proxier = Proxier(
+            self._trackers,
+            backend,
+            RealConntrack(),
+            clock,
+            self._metrics,
+            pace=Pace(settings.min_sync_period, adaptive=not settings.min_sync_given),
+            health=self.health,
+            checks=self._checks,
+            journal=self.journal,
+            sync_period=settings.sync_period,
+        )
+        self._informers = InformerFactory(client)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Informers hold only what trackers read; whatever may need a sync wakes the proxier."""
+        trackers, name = self._trackers, self._settings.node_name
+        sources: list[tuple[Any, Any, dict[str, Any], Any]] = [
+            (trackers.services, SERVICES, {"label_selector": services.SELECTOR}, services.trimmed),
+            (trackers.endpoints, ENDPOINT_SLICES, {"label_selector": endpoints.SELECTOR}, endpoints.trimmed),
+            (trackers.node, NODES, {"field_selector": f"metadata.name={name}"}, nodes.trimmed),
+        ]
+        for tracker, resource, selection, transform in sources:
+            informer = self._informers.informer(resource, transform=transform, **selection)
+
+            def changed(_: dict[str, Any] | None, obj: dict[str, Any], tracker: Any = tracker) -> None:
+                if tracker.update(obj):
+                    self._proxier.notify()
+
+            def deleted(obj: dict[str, Any], tracker: Any = tracker) -> None:
+                if tracker.delete(obj):
+                    self._proxier.notify()
+
+            informer.add_handler(on_add=partial(changed, None), on_update=changed, on_delete=deleted)
+
+    async def run(self) -> None:
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            await self._serve(stack)
+            group.create_task(self._informers.run(), name="informers")
+            group.create_task(self._checks.run(), name="health-checks")
+            await self._informers.wait_synced()
+            _log.info("Programming services", mode=self._settings.mode)
+            group.create_task(self._proxier.run(), name="proxier")
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        if self._settings.healthz is not None:
+            handler = server.health_handler(self.health, self._metrics, self._clock)
+            await stack.enter_async_context(listening(handler, *self._settings.healthz, drain_seconds=1))
+        if self._settings.metrics is not None:
+            handler = server.metrics_handler(self._registry, self._settings.mode, self.journal)
+            await stack.enter_async_context(listening(handler, *self._settings.metrics, drain_seconds=1))
+
+
+DAEMON = Daemon(
+    "proxy",
+    "Makes Services answer on this node: programs its packet filter from Services and EndpointSlices.",
+    config.params(),
+    main,
+)
+
+if __name__ == "__main__":
+    run(DAEMON)

@@ -1,0 +1,192 @@
+"""iptables as a transaction: collect what changes per table, then one ``iptables-restore --noflush``; real and fake.
+
+Called by ``backends.iptables`` and ``cleanup``. Rules are text as ``iptables-save`` prints them after ``-A CHAIN``.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from component import logs
+from component.process import Completed, ProcessError, Runner
+
+Tables = Mapping[str, Mapping[str, tuple[str, ...]]]
+Chains = dict[str, tuple[str, ...]]
+Mode = Literal["nft", "legacy", ""]
+
+TABLES = ("mangle", "nat", "filter")
+# Seconds to wait for the xtables lock, and microseconds between two tries; nft ignores them, it has no lock.
+_LOCK = ("-w", "5", "-W", "100000")
+_MAX_SAVED = 256 << 20
+_log = logs.get(__name__)
+
+
+class IPTablesError(Exception):
+    """A transaction or a look was refused; the text says by which tool and why."""
+
+
+@dataclass(slots=True)
+class TableChange:
+    """Changes to one table. ``chains`` are created or emptied, and filled; ``deletes`` and ``inserts`` (each at the head)
+    change chains that are kept; ``removed`` chains are emptied and then deleted, after every reference is gone."""
+
+    chains: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    deletes: list[tuple[str, str]] = field(default_factory=list)
+    inserts: list[tuple[str, str]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.chains or self.deletes or self.inserts or self.removed)
+
+
+class Transaction:
+    """What one call of ``restore`` changes; tables that stay empty are left out."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, TableChange] = {}
+
+    def table(self, name: str) -> TableChange:
+        return self.tables.setdefault(name, TableChange())
+
+    def __bool__(self) -> bool:
+        return any(self.tables.values())
+
+    def rules(self) -> int:
+        """How many rules are written, for the log."""
+        return sum(len(rules) for change in self.tables.values() for rules in change.chains.values()) + sum(
+            len(change.inserts) + len(change.deletes) for change in self.tables.values()
+        )
+
+    def render(self) -> bytes:
+        """The text for ``iptables-restore --noflush``."""
+        lines: list[str] = []
+        for name, change in self.tables.items():
+            if not change:
+                continue
+            lines.append(f"*{name}")
+            lines += [f":{chain} - [0:0]" for chain in (*change.chains, *change.removed)]
+            lines += [f"-D {chain} {rule}" for chain, rule in change.deletes]
+            lines += [f"-I {chain} {rule}" for chain, rule in change.inserts]
+            for chain, rules in change.chains.items():
+                prefix = f"-A {chain} "
+                lines += [prefix + rule for rule in rules]
+            lines += [f"-X {chain}" for chain in change.removed]
+            lines.append("COMMIT")
+        return ("\n".join(lines) + "\n").encode()
+
+
+class IPTables(Protocol):
+    """One address family's tables."""
+
+    async def restore(self, transaction: Transaction) -> None:
+        """Apply; each table atomically, in order, so that what is named elsewhere is untouched.
+
+        :raises IPTablesError: when refused; tables before the refused one may have changed.
+        """
+        ...
+
+    async def save(self, table: str) -> Chains:
+        """Every chain of a table with its rules; empty when the table does not exist."""
+        ...
+
+    async def has_chain(self, table: str, chain: str) -> bool:
+        """Whether the chain exists: one cheap look, for noticing that somebody flushed the tables."""
+        ...
+
+
+def parse_save(text: str) -> dict[str, Chains]:
+    """Tables by name from ``iptables-save`` output."""
+    tables: dict[str, dict[str, list[str]]] = {}
+    current: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("*"):
+            current = tables.setdefault(line[1:].strip(), {})
+        elif line.startswith(":"):
+            current.setdefault(line[1:].split(" ", 1)[0], [])
+        elif line.startswith("-A "):
+            chain, _, rule = line[3:].partition(" ")
+            current.setdefault(chain, []).append(rule)
+    return {name: {chain: tuple(rules) for chain, rules in chains.items()} for name, chains in tables.items()}
+
+
+def program(family: Literal["IPv4", "IPv6"], mode: Mode, suffix: str = "") -> str:
+    """``iptables-restore``, ``ip6tables-nft-save``, ...; the distribution's default for mode ``""``."""
+    base = "ip6tables" if family == "IPv6" else "iptables"
+    return "-".join(part for part in (base, mode, suffix) if part)
+
+
+def available(family: Literal["IPv4", "IPv6"] = "IPv4", mode: Mode = "") -> bool:
+    """Whether the tools are installed."""
+    return shutil.which(program(family, mode, "restore")) is not None
+
+
+async def detect(runner: Runner, family: Literal["IPv4", "IPv6"] = "IPv4") -> Mode:
+    """Which of the two iptables this host uses, as upstream decides: where the kubelet left its hint, else where there are
+    more rules, else the distribution's default. Using the other one would make rules that shadow each other."""
+    if not (available(family, "nft") and available(family, "legacy")):
+        return ""
+    modes: tuple[Mode, ...] = ("nft", "legacy")
+    found = {mode: await saved(runner, family, mode) for mode in modes}
+    for mode, tables in found.items():
+        chains = tables.get("mangle", {})
+        if "KUBE-IPTABLES-HINT" in chains or "KUBE-KUBELET-CANARY" in chains:
+            return mode
+    nft, legacy = _count(found["nft"]), _count(found["legacy"])
+    return "" if nft == legacy else "legacy" if legacy > nft else "nft"
+
+
+async def saved(runner: Runner, family: Literal["IPv4", "IPv6"], mode: Mode) -> dict[str, Chains]:
+    """All tables that are loaded, by name. Naming one in the command would load its module, and so create it."""
+    completed = await runner.run([program(family, mode, "save")], check=False, max_output=_MAX_SAVED)
+    return parse_save(completed.stdout.decode(errors="replace")) if completed.returncode == 0 else {}
+
+
+def _count(tables: Tables) -> int:
+    return sum(len(rules) for chains in tables.values() for rules in chains.values())
+
+
+class RealIPTables:
+    """The host's iptables, or that of the network namespace in which this process runs."""
+
+    def __init__(self, runner: Runner, family: Literal["IPv4", "IPv6"] = "IPv4", mode: Mode = "") -> None:
+        self._runner = runner
+        self._family: Literal["IPv4", "IPv6"] = family
+        self.mode: Mode = mode
+
+    async def restore(self, transaction: Transaction) -> None:
+        if not transaction:
+            return
+        argv = [program(self._family, self.mode, "restore"), *_LOCK, "--noflush"]
+        await self._run(argv, transaction.render())
+
+    async def save(self, table: str) -> Chains:
+        completed = await self._run([program(self._family, self.mode, "save"), "-t", table])
+        return parse_save(completed.stdout.decode(errors="replace")).get(table, {})
+
+    async def has_chain(self, table: str, chain: str) -> bool:
+        argv = [program(self._family, self.mode), "-w", "5", "-t", table, "-S", chain, "1"]
+        completed = await self._runner.run(argv, check=False, timeout=30)
+        if completed.truncated or completed.returncode not in (0, 1):
+            raise IPTablesError(f"{argv[0]} -S {chain}: {completed.stderr.decode(errors='replace').strip()}")
+        return completed.returncode == 0
+
+    async def _run(self, argv: list[str], stdin: bytes = b"") -> Completed:
+        try:
+            completed = await self._runner.run(argv, stdin=stdin, timeout=120, max_output=_MAX_SAVED)
+        except ProcessError as error:
+            raise IPTablesError(_explained(str(error), stdin)) from error
+        if completed.truncated:
+            raise IPTablesError(f"{argv[0]}: the output is too large to be read")
+        return completed
+
+
+def _explained(message: str, stdin: bytes) -> str:
+    """The tool names a line by number: add that line."""
+    import re
+
+    match = re.search(r"line:? (\d+)", message)
+    lines = stdin.decode(errors="replace").splitlines()
+    if match and 0 < int(match[1]) <= len(lines):
+        return f"{message} ({lines[int(match[1]) - 1]!r})"
+    return message

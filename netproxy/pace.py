@@ -1,0 +1,34 @@
+"""How often rules may be synced: at once after a quiet time, then spaced. Pure; ``proxier`` waits as told."""
+
+
+class Pace:
+    """A bucket of ``burst`` syncs that refills by one each ``period`` seconds.
+
+    With ``adaptive`` the period shrinks to twenty times what a sync costs, and at least 50 ms, so that syncing takes at most
+    a twentieth of the time: on a small cluster changes are then programmed sooner than the fixed period allows.
+    """
+
+    def __init__(self, period: float, *, burst: int = 2, adaptive: bool = False) -> None:
+        self._limit = period
+        self._period = min(period, 0.1) if adaptive else period
+        self._adaptive = adaptive
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at = 0.0
+
+    def delay(self, now: float) -> float:
+        """Seconds until the next sync may start."""
+        self._refill(now)
+        return 0.0 if self._tokens >= 1 else (1 - self._tokens) * self._period
+
+    def synced(self, now: float, seconds: float) -> None:
+        """A sync that took ``seconds`` has ended."""
+        self._refill(now)
+        self._tokens = max(self._tokens - 1, 0.0)
+        if self._adaptive:
+            self._period = min(max(20 * seconds, 0.05), self._limit)
+
+    def _refill(self, now: float) -> None:
+        gained = (now - self._at) / self._period if self._period > 0 else self._burst
+        self._tokens = min(self._tokens + gained, float(self._burst))
+        self._at = now

@@ -1,0 +1,114 @@
+"""The whole proxy daemon on the real API server: objects in, answers from the cluster IP, what it says of itself."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from apimachinery.resources import ENDPOINT_SLICES, SERVICES
+from client import kubeconfig
+from client.rest import Client
+from netproxy.__main__ import DAEMON
+from netproxy.cleanup import cleanup
+from tests.support.apiserver import TestServer, running_apiserver
+from tests.support.podnet import NODE_IP, POD_CIDR, PodNetwork, pod_network
+
+pytestmark = pytest.mark.root
+
+Object = dict[str, Any]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Running:
+    def __init__(self, net: PodNetwork, server: TestServer, client: Client) -> None:
+        self.net, self.server, self.client = net, server, client
+        self.healthz, self.metrics = _free_port(), _free_port()
+
+    def flags(self, *more: str) -> dict[str, Any]:
+        arguments = [
+            f"--kubeconfig={self.server.kubeconfig_for('proxy-token')}",
+            "--hostname-override=node-1",
+            f"--cluster-cidr={POD_CIDR}",
+            f"--healthz-bind-address=127.0.0.1:{self.healthz}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+            *more,
+        ]
+        import click
+
+        return click.Command("proxy", params=list(DAEMON.params)).make_context("proxy", arguments).params
+
+    async def get(self, port: int, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+            return answer.status, await answer.text()
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    with pod_network() as net:
+        async with running_apiserver() as server, Client(kubeconfig.load(server.kubeconfig)) as client:
+            yield Running(net, server, client)
+
+
+async def _until(check: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> float:
+    begun = time.monotonic()
+    while not await check():
+        assert time.monotonic() - begun < seconds
+        await asyncio.sleep(0.01)
+    return time.monotonic() - begun
+
+
+def _service(name: str, **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80, "targetPort": 8080}], **spec}}
+
+
+def _slice(name: str, *ips: str) -> Object:
+    return {
+        "metadata": {"name": f"{name}-a", "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": True}, "nodeName": "node-1"} for ip in ips],
+        "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+    }
+
+
+async def test_a_service_answers_soon_after_its_slice_is_stored_and_the_journal_says_when(running: Running) -> None:
+    pod = running.net.pod()
+    pod.serve_tcp(8080)
+    created = await running.client.create(SERVICES, _service("web", type="NodePort"), "default")
+    vip, node_port = created["spec"]["clusterIP"], created["spec"]["ports"][0]["nodePort"]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(DAEMON.main(running.flags()))
+
+        async def refused() -> bool:
+            return (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80, 0.5))[0] == "ConnectionRefusedError"
+
+        await _until(refused)
+        await running.client.create(ENDPOINT_SLICES, _slice("web", pod.ip), "default")
+
+        async def journaled() -> bool:
+            _, text = await running.get(running.metrics, "/debug/programmed")
+            return '"endpoints":1' in text
+
+        reaction = await _until(journaled)
+        assert reaction < 1
+        assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80))[0] == pod.ip
+        assert (await asyncio.to_thread(running.net.outside.ask_tcp, NODE_IP, node_port))[0] == pod.ip
+        status, health = await running.get(running.healthz, "/healthz")
+        assert (status, '"nodeEligible":true' in health) == (200, True)
+        assert (await running.get(running.metrics, "/proxyMode")) == (200, "iptables")
+        _, metrics = await running.get(running.metrics, "/metrics")
+        assert 'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}' in metrics
+        task.cancel()
+    # a restart must not interrupt anybody: rules stay when the daemon stops
+    assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80))[0] == pod.ip
+    await cleanup()
+    await cleanup()
+    assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80, 0.3))[0] != pod.ip
