@@ -32,9 +32,8 @@ async def backend(request: web.BaseRequest) -> web.StreamResponse:
         case "/echo":
             names = ("Authorization", "X-Forwarded-Uri", "X-Mine", "Content-Length", "Transfer-Encoding")
             seen = {name: request.headers.get(name) for name in names}
-            return web.json_response(
-                {**seen, "method": request.method, "query": request.query_string, "body": await request.text()}
-            )
+            query = request.raw_path.partition("?")[2]
+            return web.json_response({**seen, "method": request.method, "query": query, "body": await request.text()})
         case "/ws":
             ws = web.WebSocketResponse()
             await ws.prepare(request)
