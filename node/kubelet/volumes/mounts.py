@@ -43,29 +43,40 @@ def unmount(target: Path) -> None:
         _check(libc.umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH), f"unmount {target}")
 
 
-def mount_points(mountinfo: str | None = None) -> list[tuple[str, str]]:
-    """All mounts as (mount point, file system type), in mount order."""
-    if mountinfo is None:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            mountinfo = file.read()
+def mount_points(within: str = "/") -> list[tuple[str, str]]:
+    """Mounts at or below the real path ``within`` as (mount point, file system type), in mount order.
+
+    A node with a hundred pods has a thousand lines here, so those that cannot be meant are passed over unparsed.
+    """
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    return parse_mountinfo(text, within)
+
+
+def parse_mountinfo(text: str, within: str = "/") -> list[tuple[str, str]]:
+    """The same from a text. Pure."""
+    inside = within.rstrip("/") + "/"
+    plain = not set(within) & set(" \t\n\\")  # other paths are escaped in the text
     found = []
-    for line in mountinfo.splitlines():
+    for line in text.splitlines():
+        if plain and within not in line:
+            continue
         before, _, after = line.partition(" - ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
-        found.append((point, after.split(" ", 1)[0]))
+        if point == within or point.startswith(inside):
+            found.append((point, after.split(" ", 1)[0]))
     return found
 
 
 def mounted_as(path: Path) -> str | None:
     """The file system type mounted exactly at ``path``, the topmost one; None when it is no mount point."""
     real = os.path.realpath(path)
-    return next((kind for point, kind in reversed(mount_points()) if point == real), None)
+    return next((kind for point, kind in reversed(mount_points(real)) if point == real), None)
 
 
 def mounts_below(path: Path) -> list[Path]:
     """Mount points at or below ``path``, the last mounted first, which is the order to undo them in."""
-    real = os.path.realpath(path)
-    return [Path(point) for point, _ in reversed(mount_points()) if point == real or point.startswith(real + "/")]
+    return [Path(point) for point, _ in reversed(mount_points(os.path.realpath(path)))]
 
 
 def unmount_below(path: Path) -> None:
