@@ -76,3 +76,15 @@ async def test_a_dry_run_claims_nothing() -> None:
         assert (await server.request("POST", f"{SERVICES}?dryRun=All", wish)).status == 201
         assert len(await names_of(server, ADDRESSES)) == 1
         assert (await server.request("POST", SERVICES, wish)).status == 201
+
+
+async def test_another_service_cidr_widens_the_choice() -> None:
+    async with running_apiserver() as server:
+        refused = await server.request("POST", SERVICES, service("a", clusterIP="10.200.0.5"))
+        assert "the provided network does not match the current range" in refused.json["message"]
+        kind = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"}}
+        path = "/apis/networking.k8s.io/v1/servicecidrs"
+        assert (await server.request("POST", path, {**kind, "spec": {"cidrs": ["10.200.0.0/28"]}})).status == 201
+        assert (await server.request("POST", SERVICES, service("a", clusterIP="10.200.0.5"))).status == 201
+        twice = await server.request("POST", SERVICES, service("b", clusterIP="10.200.0.5"))
+        assert twice.json["message"].endswith("provided IP is already allocated")

@@ -28,6 +28,11 @@ from controlplane.apiserver.kinds.shared.columns import (
 from controlplane.apiserver.registry.printing import human_duration
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
+
 
 class JobStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind("batch", "v1", "Job"), "jobs", "job", True, categories=("all",))
@@ -69,6 +74,11 @@ class JobStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return check_job_spec(obj["spec"], "spec") + check_job_spec_update(obj["spec"], old)
+
+    def begin_delete(self, ctx: Context, obj: Object, options: Object) -> bool:
+        if not options.get("propagationPolicy") and options.get("orphanDependents") is None:
+            ctx.warnings.append(_ORPHANS)
+        return False
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str((obj.get("status") or {}).get("succeeded") or 0)}

@@ -68,6 +68,12 @@ class PodStrategy(Strategy):
     def canonicalize(self, obj: Object) -> None:
         mirror_service_account(obj["spec"])  # admission may have named an account since defaulting
 
+    def spec_changed(self, obj: Object, old: Object) -> bool:
+        """Binding is not a new wish: a pod that was only given its node stays at its generation."""
+        new, held = obj["spec"], old.get("spec") or {}
+        fields = new.keys() | held.keys()
+        return any(new.get(field) != held.get(field) for field in fields if field != "nodeName")
+
     def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
         """Only for new pods: people hardly ever update one by hand."""
         return pod_warnings(obj["metadata"], obj["spec"], "") if old is None else []

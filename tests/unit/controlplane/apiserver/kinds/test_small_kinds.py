@@ -262,6 +262,15 @@ def test_a_job_labels_and_selects_its_pods_by_its_uid() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "count"), [({}, 1), ({"propagationPolicy": "Background"}, 0), ({"orphanDependents": True}, 0)]
+)
+def test_deleting_a_job_without_a_policy_warns_of_orphans(options: Object, count: int) -> None:
+    kind, ctx = strategy("jobs"), context("delete")
+    assert not kind.begin_delete(ctx, created(kind, clone(JOB)), options)
+    assert len(ctx.warnings) == count
+
+
 IMMUTABLE: list[tuple[str, Object, Object, str]] = [
     ("jobs", JOB, {"spec": {"completions": 4}}, "spec.completions: Invalid value: 4: field is immutable"),
     (

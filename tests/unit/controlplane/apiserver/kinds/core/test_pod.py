@@ -247,6 +247,14 @@ def test_binding_assigns_the_node_once(kind: Strategy) -> None:
     assert caught.value.message == ('Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"')
 
 
+def test_binding_is_no_new_generation(kind: Strategy) -> None:
+    old = created(kind, pod())
+    bound = bind(context(), clone(old), binding())
+    assert not kind.spec_changed(bound, old)
+    bound["spec"]["containers"][0]["image"] = "i:2"
+    assert kind.spec_changed(bound, old)
+
+
 def test_binding_refuses_pods_that_go_or_wait(kind: Strategy) -> None:
     going = created(kind, pod())
     going["metadata"]["deletionTimestamp"] = "2026-11-30T12:00:00Z"
