@@ -6,7 +6,7 @@ which the API server puts into the Status that clients see.
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
@@ -132,9 +132,10 @@ class Server:
             response = web.StreamResponse(headers={"Content-Type": "text/plain"})
             response.enable_chunked_encoding()
             await response.prepare(request)
-            if first:
-                await response.write(first)
-            async for chunk in chunks:
-                await response.write(chunk)
-        await response.write_eof()
+            with suppress(ConnectionError):  # whoever follows a log leaves in the middle of it: no error
+                if first:
+                    await response.write(first)
+                async for chunk in chunks:
+                    await response.write(chunk)
+                await response.write_eof()
         return response

@@ -1,5 +1,6 @@
 """The whole server over real sockets; only the runtime's commands are pretended."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -75,12 +76,20 @@ async def test_logs(kubelet: Running, http: aiohttp.ClientSession, tmp_path: Pat
     assert await get(http, f"{path}?tailLines=1&follow=true") == (200, "b\n")
 
 
-async def test_followers_that_leave_do_not_stay(kubelet: Running, http: aiohttp.ClientSession, tmp_path: Path) -> None:
+async def test_followers_that_leave_do_not_stay(
+    kubelet: Running, http: aiohttp.ClientSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     kubelet.facade.log = tmp_path / "0.log"
     kubelet.facade.log.write_text("2026-11-30T11:29:38Z stdout F a\n")
     kubelet.facade.running = True
     async with http.get("/containerLogs/ns/p/c?follow=true") as response:
         assert await response.content.readany() == b"a\n"
+        response.close()
+    for text in ("b", "c"):
+        with kubelet.facade.log.open("a") as file:
+            file.write(f"2026-11-30T11:29:38Z stdout F {text}\n")
+        await asyncio.sleep(0.05)
+    assert not caplog.records
     # the fixture would now wait a second for the handler and complain about what it leaves
 
 
