@@ -90,7 +90,7 @@ class Gate:
             return known
         try:
             review = await self._reviewer.create(TOKEN_REVIEWS, _review("TokenReview", TOKEN_REVIEWS, {"token": token}))
-        except ConnectionError as error:
+        except (ConnectionError, errors.StatusError) as error:
             raise errors.internal("the API server cannot be asked about the token") from error
         status = review.get("status") or {}
         if not status.get("authenticated"):

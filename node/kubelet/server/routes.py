@@ -92,17 +92,18 @@ class Server:
     ) -> web.StreamResponse:
         try:
             await self._gate.admit(request)
-            self._requests.labels(request.method, request.path.strip("/").split("/", 1)[0]).inc()
+            if request.match_info.http_exception is None:  # unknown paths would each become a series of their own
+                self._requests.labels(request.method, request.path.strip("/").split("/", 1)[0]).inc()
             return await handler(request)
         except StatusError as error:
             return web.Response(status=error.code, text=error.message)
         except StreamingError as error:
             return web.Response(status=500, text=f"Internal error occurred: {error}")
-        except ConnectionResetError:
-            raise  # the caller went away; aiohttp knows what to do
-        except OSError as error:
-            _log.error("Request failed", path=request.path, error=error)
-            return web.Response(status=500, text=f"Internal error occurred: {error.strerror or error}")
+        except (ConnectionResetError, web.HTTPException):
+            raise  # the caller went away, or the path is unknown; aiohttp knows what to do
+        except Exception as error:
+            _log.exception("Request failed", path=request.path)
+            return web.Response(status=500, text=f"Internal error occurred: {logging.describe(error)}")
 
     async def _healthz(self, request: web.Request) -> web.Response:
         if reasons := self._kubelet.healthy():

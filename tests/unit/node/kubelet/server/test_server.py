@@ -154,3 +154,12 @@ async def test_unknown_protocol_is_refused(http: aiohttp.ClientSession) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await http.ws_connect("/exec/ns/p/c?command=cat&output=1", protocols=("chat",))
     assert caught.value.status == 403
+
+
+async def test_a_runtime_that_fails_is_a_500_with_its_words(kubelet: Running, http: aiohttp.ClientSession) -> None:
+    class Broken:
+        async def exec(self, *arguments: object, **options: object) -> str:
+            raise RuntimeError("the runtime is on fire")
+
+    kubelet.facade.streaming = Broken()  # type: ignore[assignment]
+    assert await get(http, "/exec/ns/p/c?command=cat&output=1") == (500, "Internal error occurred: the runtime is on fire")
