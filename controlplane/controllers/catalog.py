@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from controlplane.controllers.controller import Controller, Environment
+from controlplane.controllers.daemonset.controller import DaemonSetController
 from controlplane.controllers.deployment.controller import DeploymentController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
@@ -17,8 +18,10 @@ from controlplane.controllers.node_ipam import NodeIPAMController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.pod_gc import PodGCController
 from controlplane.controllers.replicaset import ReplicaSetController
+from controlplane.controllers.replication_controller import ReplicationControllerController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
+from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 
 Options = Mapping[str, Any]
@@ -43,6 +46,9 @@ def descriptors() -> list[Descriptor]:
         Descriptor("garbage-collector-controller", "garbagecollector", _garbage_collector),
         Descriptor("deployment-controller", "deployment", _deployment),
         Descriptor("replicaset-controller", "replicaset", _replicaset),
+        Descriptor("replicationcontroller-controller", "replicationcontroller", _replication_controller),
+        Descriptor("daemonset-controller", "daemonset", _daemonset),
+        Descriptor("statefulset-controller", "statefulset", _statefulset),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
@@ -77,6 +83,18 @@ def _deployment(env: Environment, flags: Options) -> Controller:
 
 def _replicaset(env: Environment, flags: Options) -> Controller:
     return ReplicaSetController(env, flags["concurrent_replicaset_syncs"])
+
+
+def _replication_controller(env: Environment, flags: Options) -> Controller:
+    return ReplicationControllerController(env, flags["concurrent_rc_syncs"])
+
+
+def _daemonset(env: Environment, flags: Options) -> Controller:
+    return DaemonSetController(env, flags["concurrent_daemonset_syncs"])
+
+
+def _statefulset(env: Environment, flags: Options) -> Controller:
+    return StatefulSetController(env, flags["concurrent_statefulset_syncs"])
 
 
 def _endpointslice(env: Environment, flags: Options) -> Controller:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from apimachinery.gvk import GroupVersionResource
-from apimachinery.labels import from_label_selector
+from apimachinery.labels import Selector, from_label_selector
 from apimachinery.meta import (
     Object,
     clone,
@@ -50,6 +50,10 @@ class ReplicaSetController:
 
     async def run(self) -> None:
         await self._loop.run()
+
+    @staticmethod
+    def selector_of(owner: Object) -> Selector:
+        return from_label_selector(owner["spec"]["selector"])
 
     # What happened to whom: handlers only count down expectations and enqueue.
 
@@ -101,7 +105,7 @@ class ReplicaSetController:
 
     def _wake_adopters(self, pod: Object) -> None:
         for owner in self._sets.lister.list(namespace_of(pod)):
-            if from_label_selector(owner["spec"]["selector"]).matches(labels_of(pod)):
+            if self.selector_of(owner).matches(labels_of(pod)):
                 self._loop.add_object(owner)
 
     # Reconcile
@@ -133,7 +137,7 @@ class ReplicaSetController:
         lister = self._pods.lister
         mine = lister.by_index(BY_CONTROLLER, uid_of(owner))
         orphans = lister.by_index(BY_CONTROLLER, orphans_of(namespace_of(owner)))
-        selector = from_label_selector(owner["spec"]["selector"])
+        selector = self.selector_of(owner)
         return await self._claimer.claim(owner, selector, [*mine, *orphans], adoptable=pods.is_active)
 
     async def _act(self, key: str, owner: Object, active: list[Object]) -> None:

@@ -1,0 +1,1 @@
+"""The daemonset controller: one pod on every node that is eligible."""

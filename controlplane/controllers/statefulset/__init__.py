@@ -1,0 +1,1 @@
+"""The statefulset controller: pods with names, order and storage of their own."""
