@@ -45,6 +45,7 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--register-with-taints": ("register_with_taints", {"help": "Taints for a new node, key=value:effect,..."}),
     "--provider-id": ("provider_id", {"help": "The machine's identity at its provider."}),
     "--fail-swap-on": ("fail_swap_on", {"type": click.BOOL, "help": "Refuse to start on a machine that swaps."}),
+    "--pod-manifest-path": ("static_pod_path", {"type": _PATH, "help": "Folder (or file) of static pods."}),
     "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
     "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
 }

@@ -63,6 +63,9 @@ class Housekeeping:
                     continue
                 await self._host.cgroups.remove(uid)
                 await asyncio.to_thread(files.remove_tree, self._host.config.pod_dir(uid))
+        for uid in await self._host.cgroups.present():
+            if not self._known(uid):
+                await self._host.cgroups.remove(uid)
         for name in await asyncio.to_thread(_names, self._host.config.pod_logs_dir):
             if name.count("_") == 2 and not self._known(name.rpartition("_")[2]):
                 await asyncio.to_thread(files.remove_tree, self._host.config.pod_logs_dir / name)

@@ -28,6 +28,7 @@ from node.kubelet.facade import Facade
 from node.kubelet.housekeeping import Housekeeping
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.lease import NodeLease
+from node.kubelet.mirror import MirrorPods
 from node.kubelet.node_status import NodeReporter, RuntimeFacts
 from node.kubelet.objects import CachedObjects
 from node.kubelet.pleg import Pleg
@@ -43,6 +44,7 @@ from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
 from node.kubelet.server import auth, routes
 from node.kubelet.sources import apiserver
+from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.stats.containers import CriStats
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.manager import Manager as VolumeManager
@@ -89,7 +91,10 @@ class Kubelet:
     async def _work(self, client: Client, link: connection.Connection, version: str, facts: machine.Machine) -> None:
         config, clock = self._config, self._clock
         metrics, recorder = Registry(), Recorder(client, "kubelet", config.node_name, clock=clock)
-        events, objects, status = PodEvents(recorder), CachedObjects(client, clock), StatusManager(client, clock)
+        events, objects = PodEvents(recorder), CachedObjects(client, clock)
+        mirrors = MirrorPods(client, clock, config.node_name)
+        status = StatusManager(client, clock, mirrors.reported_as)
+        mirrors.resend = status.resend
         informers = InformerFactory(client, clock)
         services, pods = informers.informer(SERVICES), apiserver.pod_informer(informers, config.node_name)
         allocatable = partial(node_status.allocatable, config, facts)
@@ -121,7 +126,7 @@ class Kubelet:
                 host, pleg, manager, probes, status, lambda: self._facts.network_problem, lambda: version.partition(":")[0]
             )
             workers = PodWorkers(tools)
-            wanted = PodManager(workers, status, events, allocatable)
+            wanted = PodManager(workers, status, events, allocatable, mirrors)
             look = partial(self._look, link, version, pleg, workers)
             reporter = NodeReporter(client, clock, config, facts, [config.node_ip], look, recorder)
             facade = Facade(
@@ -142,11 +147,15 @@ class Kubelet:
                 group.create_task(work, name=name)
             group.create_task(self._network(informers).run(), name="pod network")
             await self._first_look(pleg)
+            if config.static_pod_path:  # these need no API server: it may be one of them
+                static = StaticFiles(config.static_pod_path, config.node_name, clock, wanted.update, wanted.remove, workers.knows)
+                group.create_task(static.run(), name="static pods")
             group.create_task(pleg.run(), name="pleg")
             group.create_task(informers.run(), name="informers")
             await services.wait_synced()  # pods get the services' variables from their first start
             apiserver.connect(pods, wanted.update, wanted.remove)
             await pods.wait_synced()
+            group.create_task(mirrors.run(), name="mirror pods")
             self.ready.set()
             _log.info("Kubelet is working", node=config.node_name, pods=len(wanted.pods()))
 

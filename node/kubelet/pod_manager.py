@@ -9,8 +9,10 @@ from typing import Any
 from apimachinery.meta import is_deleting, key_of, make_key, uid_of
 from apimachinery.objects import pods
 from node.kubelet import admission
+from node.kubelet.mirror import MirrorPods
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.recorder import PodEvents
+from node.kubelet.sources.static_files import is_static
 from node.kubelet.status import StatusManager
 
 Pod = Mapping[str, Any]
@@ -22,12 +24,18 @@ class PodManager:
     """See the module."""
 
     def __init__(
-        self, workers: PodWorkers, status: StatusManager, events: PodEvents, allocatable: Callable[[], Mapping[str, str]]
+        self,
+        workers: PodWorkers,
+        status: StatusManager,
+        events: PodEvents,
+        allocatable: Callable[[], Mapping[str, str]],
+        mirrors: MirrorPods | None = None,
     ) -> None:
         self._workers = workers
         self._status = status
         self._events = events
         self._allocatable = allocatable
+        self._mirrors = mirrors
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -43,6 +51,11 @@ class PodManager:
 
     def update(self, pod: Pod) -> None:
         """A pod is new or has changed. Changes of nothing but its status are only compared with ours."""
+        if pods.is_mirror(pod) and self._mirrors is not None:
+            self._mirrors.mirror_changed(pod)  # only an image: what runs is the static pod
+            return
+        if is_static(pod) and self._mirrors is not None:
+            self._mirrors.static_changed(pod)
         uid = uid_of(pod)
         before = self._by_uid.get(uid)
         self._by_uid[uid], self._by_name[key_of(pod)] = pod, uid
@@ -60,7 +73,11 @@ class PodManager:
 
     def remove(self, uid: str) -> None:
         """A pod is gone from its source."""
+        if self._mirrors is not None and self._mirrors.mirror_removed(uid):
+            return
         pod = self._by_uid.pop(uid, None)
+        if pod is not None and is_static(pod) and self._mirrors is not None:
+            self._mirrors.static_removed(pod)
         if pod is not None and self._by_name.get(key_of(pod)) == uid:
             del self._by_name[key_of(pod)]
         self._workers.remove(uid)

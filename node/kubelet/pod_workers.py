@@ -21,6 +21,7 @@ from component import logs
 from component.clock import Timer
 from component.tasks import Backoff
 from node.kubelet.pod_sync import PodSync, Tools
+from node.kubelet.sources.static_files import is_static
 
 _log = logs.get(__name__)
 
@@ -100,7 +101,8 @@ class PodWorkers:
         worker = self._workers.get(uid)
         if worker is not None:
             worker.removed = True
-            self._terminate(worker, None if worker.phase is not Phase.SYNCING else 1)
+            own = worker.pod is not None and is_static(worker.pod)  # its manifest is gone: ended as it asks for itself
+            self._terminate(worker, None if own or worker.phase is not Phase.SYNCING else 1)
 
     def evict(self, uid: str, reason: str, message: str, grace: int | None = None) -> None:
         """End a pod as Failed."""

@@ -6,7 +6,7 @@ tried again with back-off; an older status is never sent after a newer one.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,12 @@ class _Entry:
 class StatusManager:
     """See the module. One per kubelet."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, reported_as: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda pod: pod
+    ) -> None:
+        """``reported_as`` names the pod in the API for one of this node: itself, a static pod's mirror, or none yet."""
         self._client = client
+        self._reported_as = reported_as
         self._entries: dict[str, _Entry] = {}
         self._queue: WorkQueue[str] = WorkQueue("pod-status", clock)
 
@@ -73,12 +77,15 @@ class StatusManager:
 
     def reconcile(self, pod: Mapping[str, Any]) -> None:
         """The API server shows another status than ours (somebody wrote over it): send ours again."""
+        self.resend(pod, pod.get("status") or {})
+
+    def resend(self, pod: Mapping[str, Any], held: Status) -> None:
+        """The pod under which ``pod`` is reported is new, or shows ``held``: send what differs."""
         entry = self._entries.get(uid_of(pod))
-        if entry is None:
-            return
-        entry.base = pod.get("status") or {}
-        if entry.status and difference(entry.base, entry.status):
-            self._queue.add(uid_of(pod))
+        if entry is not None:
+            entry.base = held
+            if entry.status and difference(held, entry.status):
+                self._queue.add(uid_of(pod))
 
     def forget(self, uid: str) -> None:
         """The pod is gone from the API."""
@@ -107,11 +114,12 @@ class StatusManager:
 
     async def _send(self, uid: str) -> None:
         entry = self._entries.get(uid)
-        if entry is None:
+        target = self._reported_as(entry.pod) if entry is not None else None
+        if entry is None or target is None:
             return
-        namespace, name = namespace_of(entry.pod), name_of(entry.pod)
+        namespace, name = namespace_of(target), name_of(target)
         if changes := difference(entry.base, entry.status):
-            body = {"metadata": {"uid": uid}, "status": changes}
+            body = {"metadata": {"uid": uid_of(target)}, "status": changes}
             try:
                 stored = await self._client.patch(PODS, name, body, STRATEGIC, namespace, subresource="status")
             except StatusError as error:
@@ -120,7 +128,7 @@ class StatusManager:
                 self._entries.pop(uid, None)  # deleted, or another pod has its name now
                 return
             entry.base = stored.get("status") or {}
-        if entry.finalize:
+        if entry.finalize and uid_of(target) == uid:
             await self._delete(uid, namespace, name)
 
     async def _delete(self, uid: str, namespace: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import os
 import signal
 import time
@@ -250,3 +251,19 @@ async def test_twenty_pods_at_once(node: TestNode) -> None:
         await node.client.delete(PODS, f"p{number}", "default")
     for number in range(20):
         await node.wait_gone(f"p{number}", 30)
+
+
+async def test_static_pods_and_their_mirrors(tmp_path: Path) -> None:
+    spec = {"containers": [container("exec sleep 1000")], "terminationGracePeriodSeconds": 1}
+    manifest = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "static"}, "spec": spec})
+    async with running_node(static_pod_path=tmp_path) as node:
+        (tmp_path / "static.json").write_text(manifest)
+        mirror = await node.wait_pod(f"static-{NODE_NAME}", is_ready)
+        assert mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"]
+        await node.client.delete(PODS, f"static-{NODE_NAME}", "default", grace=0)
+        first = mirror["metadata"]["uid"]
+        again = await node.wait_pod(f"static-{NODE_NAME}", lambda pod: is_ready(pod) and pod["metadata"]["uid"] != first)
+        one, other = mirror["status"]["containerStatuses"][0], again["status"]["containerStatuses"][0]
+        assert one["containerID"] == other["containerID"], "only the image went; what runs goes on"
+        (tmp_path / "static.json").unlink()
+        await node.wait_gone(f"static-{NODE_NAME}", 45)

@@ -7,7 +7,7 @@ Time passes only by ``bench.clock.advance``. Volumes, cgroups and the API server
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +68,9 @@ class Cgroups:
 
     async def remove(self, uid: str) -> None:
         self.removed.append(uid)
+
+    async def present(self) -> Sequence[str]:
+        return ()
 
 
 @dataclass

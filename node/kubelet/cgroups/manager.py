@@ -6,7 +6,7 @@ With the systemd driver slices are systemd's to make: the runtime asks for them,
 import asyncio
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,6 +41,20 @@ class Cgroups:
         if self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs":
             await asyncio.to_thread(self._remove, uid)
 
+    async def present(self) -> Sequence[str]:
+        if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
+            return ()
+        return await asyncio.to_thread(self._present)
+
+    def _present(self) -> Sequence[str]:
+        found: set[str] = set()
+        for root in self._roots():
+            for path in plan.candidate_paths(self._config.cgroup_root, ""):
+                parent = _below(root, path.parent)
+                if parent.is_dir():
+                    found |= {entry.name[3:] for entry in parent.iterdir() if entry.name.startswith("pod") and entry.is_dir()}
+        return sorted(found)
+
     def _make(self, path: PurePosixPath, limits: plan.Limits) -> None:
         if self.version == 2:
             self._make_v2(path, limits)
@@ -68,9 +82,11 @@ class Cgroups:
             if (folder / file).exists():
                 _write(folder / file, value)
 
+    def _roots(self) -> list[Path]:
+        return [self._mount] if self.version == 2 else [self._mount / name for name in _V1_CONTROLLERS]
+
     def _remove(self, uid: str) -> None:
-        roots = [self._mount] if self.version == 2 else [self._mount / name for name in _V1_CONTROLLERS]
-        for root in roots:
+        for root in self._roots():
             for path in plan.candidate_paths(self._config.cgroup_root, uid):
                 remove_tree(_below(root, path))
 

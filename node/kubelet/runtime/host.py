@@ -1,6 +1,6 @@
 """What the runtime layer is given to work with: one value, made by ``kubelet.py``, instead of a dozen arguments each."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +22,10 @@ class PodCgroups(Protocol):
         ...
 
     async def remove(self, uid: str) -> None: ...
+
+    async def present(self) -> Sequence[str]:
+        """The uids of all pods that have a cgroup."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from apimachinery.objects.pods import is_mirror
 from apimachinery.resources import PODS
 from client.informer import Informer, InformerFactory
+from node.kubelet.sources.static_files import SOURCE_ANNOTATION
 
 Object = dict[str, Any]
 
@@ -25,6 +27,8 @@ def connect(informer: Informer, update: Callable[[Object], object], remove: Call
 
 def _typed(pod: Object) -> Object:
     pod["metadata"].pop("managedFields", None)
+    if not is_mirror(pod):  # or anybody could pass a pod off as this node's own
+        (pod["metadata"].get("annotations") or {}).pop(SOURCE_ANNOTATION, None)
     pod.setdefault("apiVersion", "v1")
     pod.setdefault("kind", "Pod")
     return pod

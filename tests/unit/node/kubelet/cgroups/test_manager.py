@@ -1,0 +1,64 @@
+"""Pod cgroups on an imitated hierarchy: directories made, controls written, everything removed again."""
+
+from pathlib import Path
+
+import pytest
+
+from node.kubelet.cgroups.manager import Cgroups
+from node.kubelet.config import KubeletConfig
+from tests.support.pod_workers import container, pod
+
+LIMITED = container(resources={"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}})
+CONFIG = KubeletConfig(cgroup_root="/test")
+
+
+def _v1(root: Path) -> Path:
+    for controller in ("cpu", "memory", "pids"):
+        (root / controller).mkdir(parents=True)
+    return root
+
+
+async def test_v1(tmp_path: Path) -> None:
+    cgroups = Cgroups(CONFIG, _v1(tmp_path))
+    assert cgroups.version == 1
+    parent = await cgroups.ensure(pod(containers=[LIMITED]))
+    assert parent == "/test/kubepods/burstable/poduid-web"
+    assert (tmp_path / "cpu" / parent[1:] / "cpu.cfs_quota_us").read_text() == "50000"
+    assert (tmp_path / "memory" / parent[1:] / "memory.limit_in_bytes").read_text() == str(64 << 20)
+    assert list(await cgroups.present()) == ["uid-web"]
+    for control in (tmp_path / "cpu" / parent[1:]).iterdir():
+        control.unlink()  # on the real one, files vanish with their directory
+    for control in (tmp_path / "memory" / parent[1:]).iterdir():
+        control.unlink()
+    await cgroups.remove("uid-web")
+    assert list(await cgroups.present()) == []
+
+
+async def test_v2(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "test", tmp_path / "test/kubepods", tmp_path / "test/kubepods/burstable"):
+        folder.mkdir(exist_ok=True)
+        (folder / "cgroup.controllers").write_text("cpu memory pids")
+    leaf = tmp_path / "test/kubepods/burstable/poduid-web"
+    leaf.mkdir()
+    for name in ("cpu.weight", "cpu.max", "memory.max", "pids.max"):
+        (leaf / name).write_text("")
+    cgroups = Cgroups(CONFIG, tmp_path)
+    assert cgroups.version == 2
+    await cgroups.ensure(pod(containers=[LIMITED]))
+    assert (leaf / "cpu.max").read_text() == "50000 100000"
+    assert (tmp_path / "test" / "cgroup.subtree_control").read_text() == "+pids"
+
+
+@pytest.mark.parametrize(
+    ("config", "parent"),
+    [
+        (KubeletConfig(cgroups_per_qos=False, cgroup_root="/x"), "/x"),
+        (KubeletConfig(cgroup_driver="systemd"), "kubepods-besteffort-poduid_web.slice"),
+    ],
+    ids=["no hierarchy of our own", "systemd"],
+)
+async def test_nothing_is_made_where_somebody_else_does(config: KubeletConfig, parent: str, tmp_path: Path) -> None:
+    cgroups = Cgroups(config, _v1(tmp_path))
+    assert await cgroups.ensure(pod()) == parent
+    assert not list(tmp_path.rglob("*pod*"))
+    assert list(await cgroups.present()) == []

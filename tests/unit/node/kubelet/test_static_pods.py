@@ -1,0 +1,150 @@
+"""Static pods: manifests to pods, edits, and how mirrors follow."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from apimachinery import errors as api_errors
+from client.rest import Client
+from component.clock import FakeClock
+from node.kubelet.mirror import MirrorPods, mirror_of
+from node.kubelet.sources.static_files import StaticFiles, is_static, static_pod
+
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  hostNetwork: true
+  containers:
+  - {name: main, image: busybox, ports: [{containerPort: 80}]}
+"""
+
+
+def _pod(text: str = MANIFEST) -> dict[str, Any]:
+    return static_pod(text, Path("/etc/web.yaml"), "node-1", "2026-01-01T00:00:00Z")
+
+
+def test_a_manifest_becomes_a_pod_of_this_node() -> None:
+    made = _pod()
+    assert made["metadata"]["name"] == "web-node-1"
+    assert made["metadata"]["namespace"] == "default"
+    assert made["spec"]["nodeName"] == "node-1"
+    (container,) = made["spec"]["containers"]
+    assert container["imagePullPolicy"] == "Always"
+    assert container["ports"] == [{"protocol": "TCP", "containerPort": 80, "hostPort": 80}]
+    assert is_static(made)
+    assert made["metadata"]["uid"] == _pod()["metadata"]["uid"]
+    assert made["metadata"]["uid"] != _pod(MANIFEST.replace("80", "81"))["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("{", "not YAML", id="yaml"),
+        pytest.param("kind: Pod", "not a Pod of v1", id="version"),
+        pytest.param("{apiVersion: v1, kind: Pod, metadata: {name: a}}", "spec.containers are needed", id="containers"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        _pod(text)
+
+
+async def test_an_edited_file_is_another_pod_that_waits_for_the_first(tmp_path: Path) -> None:
+    clock, seen, running = FakeClock(), cast("list[Any]", []), {"old": True}
+    files = StaticFiles(
+        tmp_path, "node-1", clock, lambda pod: seen.append(pod["metadata"]["uid"]), lambda uid: seen.append("removed"),
+        lambda uid: running["old"],
+    )  # fmt: skip
+    (tmp_path / "web.yaml").write_text(MANIFEST)
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    task = asyncio.ensure_future(files.run())
+
+    async def look() -> None:
+        for _ in range(30):
+            await asyncio.sleep(0.002)
+        await clock.advance(1)
+        for _ in range(30):
+            await asyncio.sleep(0.002)
+
+    await look()
+    assert len(seen) == 1
+    (tmp_path / "web.yaml").write_text(MANIFEST.replace("80", "8080"))
+    await look()
+    assert seen[1:] == ["removed"]
+    running["old"] = False
+    await look()
+    assert len(seen) == 3
+    (tmp_path / "web.yaml").unlink()
+    await look()
+    assert seen[3:] == ["removed"]
+    task.cancel()
+    await asyncio.wait({task})
+
+
+class _Api:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.uid = 0
+
+    async def create(self, gvr: object, obj: dict[str, Any]) -> dict[str, Any]:
+        self.uid += 1
+        self.calls.append(("create", obj["metadata"]["name"]))
+        return {**obj, "metadata": {**obj["metadata"], "uid": f"m{self.uid}"}}
+
+    async def delete(self, gvr: object, name: str, namespace: str, *, grace: int, preconditions: dict[str, str]) -> None:
+        self.calls.append(("delete", preconditions["uid"]))
+
+    async def get(self, gvr: object, name: str) -> dict[str, Any]:
+        raise api_errors.not_found("nodes", name)
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_mirrors_follow_static_pods() -> None:
+    api, resent = _Api(), cast("list[str]", [])
+    mirrors = MirrorPods(cast("Client", api), FakeClock(), "node-1")
+    mirrors.resend = lambda pod, held: resent.append(pod["metadata"]["name"])
+    task = asyncio.ensure_future(mirrors.run())
+    first = _pod()
+    mirrors.static_changed(first)
+    await _settle()
+    assert api.calls == [("create", "web-node-1")]
+    assert resent == ["web-node-1"]
+    target = mirrors.reported_as(first)
+    assert target is not None
+    assert target["metadata"]["uid"] == "m1"
+
+    mirrors.mirror_changed({**target, "metadata": {**target["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    await _settle()
+    assert api.calls[1:] == [("delete", "m1"), ("create", "web-node-1")], "somebody deleted it: it comes back"
+
+    second = _pod(MANIFEST.replace("80", "81"))
+    mirrors.static_changed(second)
+    await _settle()
+    assert api.calls[3:] == [("delete", "m2"), ("create", "web-node-1")]
+    mirrors.static_removed(second)
+    await _settle()
+    assert api.calls[5:] == [("delete", "m3")]
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def test_a_pod_of_the_api_is_reported_as_itself() -> None:
+    mirrors = MirrorPods(cast("Client", _Api()), FakeClock(), "node-1")
+    plain = {"metadata": {"name": "a", "namespace": "default", "uid": "1"}}
+    assert mirrors.reported_as(plain) is plain
+    assert mirrors.reported_as(_pod()) is None
+
+
+def test_a_mirror_carries_the_hash_not_the_uid() -> None:
+    static = _pod()
+    made = mirror_of(static, None)
+    assert "uid" not in made["metadata"]
+    assert made["metadata"]["annotations"]["kubernetes.io/config.mirror"] == static["metadata"]["uid"]
