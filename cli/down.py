@@ -35,7 +35,10 @@ def down(data_dir: str, purge: bool, grace: int) -> None:
         for file in layout.run.glob("*.json"):
             file.unlink()
     if purge:
-        teardown.remove_tree(layout.data_dir)
+        try:
+            teardown.remove_tree(layout.data_dir)
+        except (RuntimeError, OSError) as error:
+            raise click.ClickException(f"cannot remove {layout.data_dir}: {error}") from error
         tell(f"removed {layout.data_dir}")
 
 
