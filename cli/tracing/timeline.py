@@ -27,6 +27,7 @@ class Hop:
     subject: str  # kind/name
     text: str
     order: int = 0
+    routine: bool = False  # a status write or a lost race: shown only when everything is wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def _sort_key(hop: Hop) -> tuple[float, int, int]:
 
 # --------------------------------------------------------------------------- the API server's audit
 
+CONFLICT = 409  # optimistic locking: the loser reads again and goes on
 _VERB_WORDS = {"create": "created", "update": "updated", "patch": "patched", "delete": "deleted"}
 
 
@@ -79,7 +81,8 @@ def _from_audit(audit: Iterable[Mapping[str, Any]], objects: Sequence[Object]) -
         began, ended = parse_time(received), parse_time(stamped)
         user = str((entry.get("user") or {}).get("username", "?"))
         text = _audit_text(word, entry, reference, code, (ended - began).total_seconds())
-        yield Hop(began, MICROSECOND, "apiserver", f"{kind}/{name}", f"{text} by {user}")
+        routine = code == CONFLICT or (reference.get("subresource") == "status" and code < 400)
+        yield Hop(began, MICROSECOND, "apiserver", f"{kind}/{name}", f"{text} by {user}", routine=routine)
 
 
 def _audit_text(word: str, entry: Mapping[str, Any], reference: Mapping[str, Any], code: int, seconds: float) -> str:
@@ -146,10 +149,15 @@ _CONDITION_TEXT = {
 
 def _from_conditions(obj: Object) -> Iterable[Hop]:
     kind, name = str(obj.get("kind", "")).lower(), obj["metadata"]["name"]
+    told_better = {"PodScheduled"}  # by the Scheduled event
+    if not (obj.get("spec") or {}).get("initContainers"):
+        told_better.add("Initialized")
     for condition in (obj.get("status") or {}).get("conditions") or ():
         kind_of_condition, status = str(condition.get("type")), str(condition.get("status"))
         stamp = condition.get("lastTransitionTime")
         if kind_of_condition not in _CONDITION_ORDER or not stamp:
+            continue
+        if status == "True" and kind_of_condition in told_better:
             continue
         text = _CONDITION_TEXT.get(kind_of_condition, kind_of_condition) if status == "True" else f"not {kind_of_condition}"
         if reason := condition.get("reason"):

@@ -21,6 +21,7 @@ def resilient() -> Iterator[Cluster]:
     with running_cluster() as cluster:
         cluster.pybernetes("demo")
         cluster.kubectl("delete", "deployment,service", "web")
+        eventually(lambda: not cluster.get("pods")["items"], 40, "the demo's pods are gone")
         cluster.kubectl("create", "namespace", "shop")
         cluster.kubectl("apply", "-n", "shop", "-f", "-", stdin=web(replicas=2))
         cluster.kubectl("rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s")

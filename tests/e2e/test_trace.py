@@ -15,7 +15,7 @@ JOURNEY = [
     ("pod/web-", "Scheduled: Successfully assigned"),
     ("pod/web-", "Created"),
     ("pod/web-", "Started"),
-    ("service/web", "rules programmed"),
+    ("service/web", "rules programmed (1 endpoints"),
 ]
 
 
@@ -25,7 +25,7 @@ def test_the_journey_of_a_deployment(cluster: Cluster, namespace: str) -> None:
 
     def whole() -> str:
         text = cluster.pybernetes("trace", "deployment/web", "-n", namespace)
-        assert "rules programmed" in text
+        assert "rules programmed (1 endpoints" in text
         return text
 
     lines = eventually(whole, 20).splitlines()

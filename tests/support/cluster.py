@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 ADDRESS = "192.0.2.10"
+GATEWAY = "192.0.2.1"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def network() -> Iterator[str]:
         ip("-n", name, "address", "add", f"{ADDRESS}/24", "dev", "eth0")
         for interface in ("eth0", "uplink"):
             ip("-n", name, "link", "set", interface, "up")
+        # Without a route the kernel refuses cluster IPs before any rule sees them; nobody answers at this gateway.
+        ip("-n", name, "route", "add", "default", "via", GATEWAY, "dev", "eth0")
         yield name
     finally:
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
