@@ -164,10 +164,17 @@ def _report(name: str, error: BaseException) -> None:
         return
     leaves = list(_leaves(error))
     if all(isinstance(leaf, OSError | OperatorError | StatusError) and str(leaf) for leaf in leaves):
-        sys.stderr.write(f"Error: {name}: {logs.redact_text(logs.describe(error))}\n")
+        sys.stderr.write(f"Error: {name}: {logs.redact_text('; '.join(map(_sentence, leaves)))}\n")
         if not _log.enabled(2):
             return
     _log.exception("Daemon failed", daemon=name, err=error)
+
+
+def _sentence(error: BaseException) -> str:
+    """Without the number that only C programmers know."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename!s}: {error.strerror}"
+    return logs.describe(error)
 
 
 def _leaves(error: BaseException) -> Sequence[BaseException]:

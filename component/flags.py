@@ -5,6 +5,7 @@ Each daemon's ``__main__`` lists its parameters from here and from click; ``comp
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -70,6 +71,9 @@ class KeyValues(click.ParamType):  # type: ignore[type-arg]  # generic only in l
 DURATION = Duration()
 COMMA_LIST = CommaList()
 KEY_VALUES = KeyValues()
+PORT = click.IntRange(0, 65535)
+INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""A file that must be there when the daemon starts; the refusal names the flag."""
 
 
 def option(name: str, **attributes: Any) -> click.Option:

@@ -5,6 +5,7 @@ Called by daemons' wiring for the API, the kubelet's server and health ports.
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from component import logs
+from component.errors import OperatorError
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _log = logs.get(__name__)
@@ -50,7 +52,7 @@ async def listening(
     waits up to ``drain_seconds`` for requests that still run, and closes what is left. A ready ``web.Server`` keeps its own
     options.
 
-    :raises OSError: naming the address, when it cannot be bound.
+    :raises OperatorError: naming the address, when it cannot be bound.
     """
     server_options.setdefault("access_log", None)
     # aiohttp takes zero for no limit
@@ -82,7 +84,9 @@ async def _bind(site: web.TCPSite, host: str, port: int) -> None:
     try:
         await site.start()
     except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        # asyncio's own text repeats the address; an unknown host has a negative number and a text of its own
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise OperatorError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 async def serve(

@@ -3,6 +3,7 @@
 Only the standard library's ``ssl``: connections never pay for ``cryptography``.
 """
 
+import contextlib
 import os
 import ssl
 from collections.abc import Callable, Sequence
@@ -71,14 +72,28 @@ def load_pair(context: ssl.SSLContext, certificate: str | Path, key: str | Path)
     try:
         context.load_cert_chain(str(certificate), str(key))
     except (OSError, ssl.SSLError) as error:
-        raise TlsFileError(f"cannot use certificate {certificate} with key {key}: {error}") from None
+        raise TlsFileError(f"cannot use certificate {certificate} with key {key}: {_why(error, certificate, key)}") from None
 
 
 def _load_ca(context: ssl.SSLContext, *, cafile: str | None = None, cadata: str | None = None) -> None:
     try:
         context.load_verify_locations(cafile=cafile, cadata=cadata)
     except (OSError, ssl.SSLError) as error:
-        raise TlsFileError(f"cannot use CA certificates from {cafile or 'inline data'}: {error}") from None
+        why = _why(error, *([cafile] if cafile else []))
+        raise TlsFileError(f"cannot use CA certificates from {cafile or 'inline data'}: {why}") from None
+
+
+def _why(error: OSError, *files: str | Path) -> str:
+    """OpenSSL's reasons name neither the file nor what is wrong with it."""
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key does not belong to the certificate"
+    for file in files:
+        with contextlib.suppress(OSError):
+            if b"-----BEGIN " not in Path(file).read_bytes():
+                return f"{file} holds nothing in PEM form"
+    return f"not in PEM form, or damaged ({error.reason or error})"
 
 
 class ReloadingServerContext:

@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from aiohttp import web
 
+from apimachinery import errors
+from apimachinery.codecs.json import encode
 from client import kubeconfig
+from client.delegation import ANONYMOUS, Delegation, bearer_token, certificate_user
 from client.leaderelection import LeaderElector, LeadershipLostError, Timing
 from client.rest import Client
 from component import flags, logs, tls
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
-from component.serving import listening
+from component.serving import Handler, listening
 
 _log = logs.get(__name__)
 
@@ -43,8 +47,17 @@ def params(port: int, lease: str) -> list[click.Parameter]:
         flags.kubeconfig(),
         flags.option("--bind-address", default="127.0.0.1", help="Address of the health and metrics port."),
         flags.option("--secure-port", type=click.IntRange(0, 65535), default=port, help="The HTTPS port; 0 serves nothing."),
-        flags.option("--tls-cert-file", type=click.Path(), help="Certificate of the HTTPS port; self-signed without one."),
-        flags.option("--tls-private-key-file", type=click.Path(), help="Key of --tls-cert-file."),
+        flags.option("--tls-cert-file", type=flags.INPUT_FILE, help="Certificate of the HTTPS port; self-signed without one."),
+        flags.option("--tls-private-key-file", type=flags.INPUT_FILE, help="Key of --tls-cert-file."),
+        flags.option("--client-ca-file", type=flags.INPUT_FILE, help="CA whose client certificates are recognised."),
+        flags.option("--authentication-kubeconfig", type=flags.INPUT_FILE, help="Accepted; --kubeconfig's identity asks."),
+        flags.option("--authorization-kubeconfig", type=flags.INPUT_FILE, help="Accepted; --kubeconfig's identity asks."),
+        flags.option(
+            "--authorization-always-allow-paths",
+            type=flags.COMMA_LIST,
+            default="/healthz,/readyz,/livez",
+            help="Paths open to everybody.",
+        ),
         flags.switch("--leader-elect", True, "Wait for a lease before working, so that one of several copies works."),
         flags.option("--leader-elect-lease-duration", type=flags.DURATION, default="15s", help="How long a lease counts."),
         flags.option("--leader-elect-renew-deadline", type=flags.DURATION, default="10s", help="When a leader gives up."),
@@ -63,7 +76,7 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
     metrics = Registry()
     health = Health()
     identity = f"{os.uname().nodename}_{uuid.uuid4()}"
-    async with Client(config, component=name) as client, _served(options, health, metrics):
+    async with Client(config, component=name) as client, _served(options, Guard(client, options), health, metrics):
         given = Host(client, health, metrics, identity)
         if options["leader_elect"]:
             await _elected(options, given, lead)
@@ -85,7 +98,7 @@ def _client_config(options: Mapping[str, Any]) -> kubeconfig.Config:
 
 def _check_tls_flags(options: Mapping[str, Any]) -> None:
     if bool(options.get("tls_cert_file")) != bool(options.get("tls_private_key_file")):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together: give both, or neither")
 
 
 async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host], Awaitable[None]]) -> None:
@@ -115,14 +128,55 @@ async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host
         raise
 
 
+class Guard:
+    """Who may read what on the health port: health is open, the rest is for those whom the API server allows it."""
+
+    def __init__(self, client: Client, options: Mapping[str, Any]) -> None:
+        self._delegation = Delegation(client, client.clock)
+        self._open = tuple(options["authorization_always_allow_paths"])
+
+    def before(self, handler: Handler) -> Handler:
+        """``handler``, behind the guard."""
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            try:
+                await self._admit(request)
+            except errors.StatusError as refusal:
+                body = encode(refusal.status)
+                return web.Response(status=refusal.code, body=body, content_type="application/json")
+            return await handler(request)
+
+        return handle
+
+    async def _admit(self, request: web.BaseRequest) -> None:
+        """Raises StatusError 401, 403, or 500 when the API server cannot be asked."""
+        path = request.path
+        if any(path == each or (each.endswith("*") and path.startswith(each[:-1])) for each in self._open):
+            return
+        user = certificate_user(request) or await self._delegation.token_user(request)
+        if user is None:
+            if bearer_token(request) is not None:
+                raise errors.unauthorized()
+            user = ANONYMOUS
+        if "system:masters" in user.groups:
+            return
+        verb = request.method.lower()
+        try:
+            if await self._delegation.allowed(user, {"nonResourceAttributes": {"path": path, "verb": verb}}):
+                return
+        except (ConnectionError, errors.StatusError) as error:
+            raise errors.internal("the API server cannot be asked what the caller may do") from error
+        raise errors.forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"')
+
+
 @asynccontextmanager
-async def _served(options: Mapping[str, Any], health: Health, metrics: Registry) -> AsyncIterator[None]:
+async def _served(options: Mapping[str, Any], guard: Guard, health: Health, metrics: Registry) -> AsyncIterator[None]:
     port = options["secure_port"]
     if port == 0:
         yield
         return
     context = await asyncio.to_thread(_server_context, options)
-    handler = health_and_metrics_handler(health, metrics)
+    handler = guard.before(health_and_metrics_handler(health, metrics))
     async with listening(handler, options["bind_address"], port, context, drain_seconds=2.0) as address:
         _log.v(1, "Serving health and metrics", url=address.url)
         yield
@@ -131,7 +185,7 @@ async def _served(options: Mapping[str, Any], health: Health, metrics: Registry)
 def _server_context(options: Mapping[str, Any]) -> ssl.SSLContext:
     """The given certificate, or one made for this run; ssl reads only files, so that one passes through a private folder."""
     if options.get("tls_cert_file"):
-        return tls.server_context(options["tls_cert_file"], options["tls_private_key_file"])
+        return tls.server_context(options["tls_cert_file"], options["tls_private_key_file"], options["client_ca_file"])
     from component import x509  # imported here: it weighs 11 MB, and `up` always gives a certificate
 
     address = options["bind_address"]
@@ -140,4 +194,4 @@ def _server_context(options: Mapping[str, Any]) -> ssl.SSLContext:
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
         pair.save(certificate, key)
-        return tls.server_context(certificate, key)
+        return tls.server_context(certificate, key, options["client_ca_file"])

@@ -1,6 +1,7 @@
 """The API server's flags, upstream's where upstream has them; ``assembly`` does the rest. Started as ``pybernetes apiserver``."""
 
 import asyncio
+import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 import click
 
 from component.daemon import Daemon, run
-from component.flags import COMMA_LIST, DURATION, KEY_VALUES, option, switch
+from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch
 from controlplane.apiserver.config import DEFAULT_ISSUER, Audit, Config, FrontProxy, Identity, Kubelet, Serving, Storage
 
+AUTHORIZATION_MODES = ("Node", "RBAC", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -21,23 +23,23 @@ def _accepted(name: str, **attributes: Any) -> click.Option:
 
 
 PARAMS: list[click.Parameter] = [
-    option("--secure-port", type=int, default=6443, help="The port on which to serve HTTPS; 0 lets the kernel choose."),
+    option("--secure-port", type=PORT, default=6443, help="The port on which to serve HTTPS; 0 lets the kernel choose."),
     option("--bind-address", default="0.0.0.0", help="The address on which to listen."),  # noqa: S104
     option("--advertise-address", default="", help="The address that members of the cluster reach this server at."),
-    option("--tls-cert-file", type=_FILE, help="Certificate for HTTPS."),
-    option("--tls-private-key-file", type=_FILE, help="Private key of --tls-cert-file."),
-    option("--client-ca-file", type=_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
-    option("--token-auth-file", type=_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
+    option("--tls-cert-file", type=INPUT_FILE, help="Certificate for HTTPS."),
+    option("--tls-private-key-file", type=INPUT_FILE, help="Private key of --tls-cert-file."),
+    option("--client-ca-file", type=INPUT_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
+    option("--token-auth-file", type=INPUT_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
     switch("--anonymous-auth", True, "Let requests without credentials in as system:anonymous."),
-    option("--service-account-key-file", type=_FILE, multiple=True, help="Keys that verify service account tokens."),
-    option("--service-account-signing-key-file", type=_FILE, help="Key that signs service account tokens."),
+    option("--service-account-key-file", type=INPUT_FILE, multiple=True, help="Keys that verify service account tokens."),
+    option("--service-account-signing-key-file", type=INPUT_FILE, help="Key that signs service account tokens."),
     option("--service-account-issuer", multiple=True, default=(DEFAULT_ISSUER,), help="Issuer of tokens; the first one signs."),
     option("--api-audiences", type=COMMA_LIST, default="", help="Audiences of this API; the issuers when not given."),
     option("--service-cluster-ip-range", type=COMMA_LIST, default="10.96.0.0/12", help="CIDRs for cluster IPs."),
     option("--service-node-port-range", default="30000-32767", help="Ports for NodePort services, both ends included."),
-    option("--kubelet-client-certificate", type=_FILE, help="Client certificate shown to kubelets."),
-    option("--kubelet-client-key", type=_FILE, help="Key of --kubelet-client-certificate."),
-    option("--kubelet-certificate-authority", type=_FILE, help="CA that kubelets' serving certificates must come from."),
+    option("--kubelet-client-certificate", type=INPUT_FILE, help="Client certificate shown to kubelets."),
+    option("--kubelet-client-key", type=INPUT_FILE, help="Key of --kubelet-client-certificate."),
+    option("--kubelet-certificate-authority", type=INPUT_FILE, help="CA that kubelets' serving certificates must come from."),
     option(
         "--kubelet-preferred-address-types",
         type=COMMA_LIST,
@@ -61,7 +63,7 @@ PARAMS: list[click.Parameter] = [
     _accepted("--disable-admission-plugins", type=COMMA_LIST, default=""),
     _accepted("--allow-privileged", default="true"),
     switch("--enable-bootstrap-token-auth", False, "Believe bootstrap tokens kept as Secrets in kube-system."),
-    option("--requestheader-client-ca-file", type=_FILE, help="CA of front proxies that speak for others by headers."),
+    option("--requestheader-client-ca-file", type=INPUT_FILE, help="CA of front proxies that speak for others by headers."),
     option("--requestheader-allowed-names", type=COMMA_LIST, default="", help="Common names of such proxies; empty for all."),
     option("--requestheader-username-headers", type=COMMA_LIST, default="X-Remote-User", help="Headers with the user."),
     option("--requestheader-group-headers", type=COMMA_LIST, default="X-Remote-Group", help="Headers with groups."),
@@ -76,9 +78,10 @@ PARAMS: list[click.Parameter] = [
 
 def config_from(options: Mapping[str, Any]) -> Config:
     """Raises click.UsageError for flags that are missing or do not fit together."""
+    _check_values(options)
     for name in ("tls_cert_file", "tls_private_key_file"):
         if not options.get(name):
-            raise click.UsageError(f"--{name.replace('_', '-')} is needed; `pybernetes certs` makes certificates")
+            raise click.UsageError(f"--{name.replace('_', '-')} is needed: HTTPS is all that is served")
     storage_path = options["storage_path"]
     if options["storage_backend"] == "sqlite" and storage_path is None:
         if options["data_dir"] is None:
@@ -100,6 +103,26 @@ def config_from(options: Mapping[str, Any]) -> Config:
         int(options["event_ttl"]),
         frozenset(name for name, value in options["runtime_config"].items() if value.lower() in ("false", "0")),
     )
+
+
+def _check_values(options: Mapping[str, Any]) -> None:
+    ranges = options["service_cluster_ip_range"]
+    for text in ranges:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise click.UsageError(f"--service-cluster-ip-range: {error}; write a range such as 10.96.0.0/12") from None
+    families = [ipaddress.ip_network(text).version for text in ranges]
+    if len(set(families)) != len(families):
+        raise click.UsageError("--service-cluster-ip-range: give one range, or one of IPv4 and one of IPv6")
+    for mode in options["authorization_mode"]:
+        if mode not in AUTHORIZATION_MODES:
+            raise click.UsageError(f"--authorization-mode: {mode!r} is none of {', '.join(AUTHORIZATION_MODES)}")
+    if options["advertise_address"]:
+        try:
+            ipaddress.ip_address(options["advertise_address"])
+        except ValueError as error:
+            raise click.UsageError(f"--advertise-address: {error}") from None
 
 
 def _serving(options: Mapping[str, Any]) -> Serving:

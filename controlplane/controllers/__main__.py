@@ -45,7 +45,7 @@ def _params() -> list[click.Parameter]:
         flags.option("--node-cidr-mask-size-ipv4", type=click.IntRange(0, 32), default=0, help="The same for IPv4 [24]."),
         flags.option("--node-cidr-mask-size-ipv6", type=click.IntRange(0, 128), default=0, help="The same for IPv6 [64]."),
         flags.option("--service-cluster-ip-range", default="", help="Range of Services, kept out of nodes' ranges."),
-        flags.option("--root-ca-file", type=click.Path(), help="CA bundle to publish in every namespace as kube-root-ca.crt."),
+        flags.option("--root-ca-file", type=flags.INPUT_FILE, help="CA bundle that every namespace gets as kube-root-ca.crt."),
         flags.option("--node-monitor-grace-period", type=flags.DURATION, default="50s", help="Silence before Unknown."),
         flags.option("--node-startup-grace-period", type=flags.DURATION, default="60s", help="The same before it ever spoke."),
         flags.option("--node-monitor-period", type=flags.DURATION, default="5s", help="Accepted; nodes have timers here."),
@@ -58,6 +58,7 @@ def _params() -> list[click.Parameter]:
 
 async def main(options: Mapping[str, Any]) -> None:
     descriptors = catalog.chosen(options["controllers"])
+    catalog.check(options)
 
     async def lead(host: hosting.Host) -> None:
         await run_controllers(options, descriptors, host)

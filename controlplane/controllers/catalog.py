@@ -1,5 +1,6 @@
 """All controllers, by upstream's names: the one list from which the daemon starts them."""
 
+import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +59,33 @@ def descriptors() -> list[Descriptor]:
     ]
 
 
+def check(flags: Options) -> None:
+    """Raises click.UsageError for flags that no controller could work with, before anything starts."""
+    if flags.get("root_ca_file"):
+        _root_bundle(flags["root_ca_file"])
+    if flags["allocate_node_cidrs"] and not flags["cluster_cidr"]:
+        raise click.UsageError("--allocate-node-cidrs needs --cluster-cidr, the range to allocate from")
+    for name in ("cluster_cidr", "service_cluster_ip_range"):
+        for text in filter(None, flags[name].split(",")):
+            try:
+                ipaddress.ip_network(text.strip(), strict=False)
+            except ValueError as error:
+                raise click.UsageError(f"--{name.replace('_', '-')}: {error}") from None
+
+
+def _root_bundle(path: Path) -> str:
+    try:
+        bundle = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--root-ca-file {path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    if "-----BEGIN CERTIFICATE-----" not in bundle:
+        raise click.UsageError(f"--root-ca-file {path}: holds no certificate in PEM form")
+    return bundle
+
+
 def _root_ca_publisher(env: Environment, flags: Options) -> Controller | None:
     path = flags.get("root_ca_file")
-    if not path:
-        return None
-    try:
-        bundle = Path(path).read_text()
-    except OSError as error:
-        raise click.UsageError(f"--root-ca-file {path}: {error.strerror}") from None
-    return RootCAPublisher(env, bundle)
+    return RootCAPublisher(env, _root_bundle(path)) if path else None
 
 
 def _namespace(env: Environment, flags: Options) -> Controller:

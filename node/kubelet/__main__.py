@@ -18,15 +18,15 @@ _PATH = click.Path(path_type=Path)
 # flag: (attribute of KubeletConfig, click attributes). Flags that are given win over the configuration file.
 _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--address": ("address", {"help": "IP address to serve on."}),
-    "--port": ("port", {"type": int, "help": "Port of the kubelet's API [10250]."}),
+    "--port": ("port", {"type": flags.PORT, "help": "Port of the kubelet's API [10250]."}),
     "--healthz-bind-address": ("healthz_bind_address", {"help": "IP address of the health port [127.0.0.1]."}),
-    "--healthz-port": ("healthz_port", {"type": int, "help": "Port of /healthz on localhost, 0 for none [10248]."}),
+    "--healthz-port": ("healthz_port", {"type": flags.PORT, "help": "Port of /healthz on localhost, 0 for none [10248]."}),
     "--root-dir": ("root_dir", {"type": _PATH, "help": "Directory of pods' files [/var/lib/kubelet]."}),
     "--pod-logs-dir": ("pod_logs_dir", {"type": _PATH, "help": "Directory of containers' logs [/var/log/pods]."}),
     "--cert-dir": ("cert_dir", {"type": _PATH, "help": "Where a self-signed serving certificate is kept."}),
-    "--tls-cert-file": ("tls_cert_file", {"type": _PATH, "help": "Serving certificate."}),
-    "--tls-private-key-file": ("tls_private_key_file", {"type": _PATH, "help": "Key of the serving certificate."}),
-    "--client-ca-file": ("client_ca_file", {"type": _PATH, "help": "CA whose client certificates are recognised."}),
+    "--tls-cert-file": ("tls_cert_file", {"type": flags.INPUT_FILE, "help": "Serving certificate."}),
+    "--tls-private-key-file": ("tls_private_key_file", {"type": flags.INPUT_FILE, "help": "Key of the serving certificate."}),
+    "--client-ca-file": ("client_ca_file", {"type": flags.INPUT_FILE, "help": "CA whose client certificates are recognised."}),
     "--container-runtime-endpoint": ("runtime_endpoint", {"help": "Socket of the CRI runtime, unix:///..."}),
     "--image-service-endpoint": ("image_endpoint", {"help": "Socket of the CRI image service, if another one."}),
     "--hostname-override": ("node_name", {"help": "Name of the node; the host's name by default."}),
@@ -54,7 +54,7 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
 def _params() -> list[click.Parameter]:
     return [
         flags.kubeconfig(),
-        flags.option("--config", type=_PATH, help="KubeletConfiguration file; flags win over it."),
+        flags.option("--config", type=flags.INPUT_FILE, help="KubeletConfiguration file; flags win over it."),
         flags.option("--pod-infra-container-image", default=None, help="Accepted; the runtime's configuration names it."),
         *(flags.option(name, show_default=False, default=None, **attributes) for name, (_, attributes) in _FLAGS.items()),
     ]
@@ -74,13 +74,20 @@ def read_config(options: Mapping[str, Any]) -> KubeletConfig:
         config = replace(config, **given)
         config = replace(config, node_name=(config.node_name or socket.gethostname()).lower())
         if config.node_ip:
-            ipaddress.ip_address(config.node_ip)
+            _check_address(config.node_ip)
         validate(config)
     except ConfigError as error:
         raise click.UsageError(f"kubelet configuration: {error}") from None
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     return config
+
+
+def _check_address(text: str) -> None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError as error:
+        raise ConfigError(f"--node-ip: {error}") from None
 
 
 def _key(flag: str) -> str:

@@ -142,7 +142,7 @@ class Kubelet:
                     link.runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files
                 ).run(),
                 "server": self._serve(facade, client, link, metrics),
-                "healthz": self._serve_health(pleg, metrics),
+                "healthz": self._serve_health(pleg),
             }.items():  # fmt: skip
                 group.create_task(work, name=name)
             group.create_task(self._network(informers).run(), name="pod network")
@@ -215,12 +215,12 @@ class Kubelet:
             group.create_task(context.watch(self._clock), name="serving certificate")
             await server.run(config.address, config.port, context.context)
 
-    async def _serve_health(self, pleg: Pleg, metrics: Registry) -> None:
+    async def _serve_health(self, pleg: Pleg) -> None:
         if self._config.healthz_port <= 0:
             return
         health = Health()
         health.add("pleg", partial(_healthy, pleg))
-        handler = health_and_metrics_handler(health, metrics)
+        handler = health_and_metrics_handler(health)  # metrics are on the other port, behind its guard
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
 
 

@@ -1,7 +1,11 @@
 """Authenticators and authorizers from the settings, in the order in which they are asked."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from component.errors import OperatorError
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.authentication.anonymous import Anonymous
 from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
@@ -35,18 +39,23 @@ class Believed:
 
 
 def believed(config: Identity, lookup: Lookup) -> Believed:
-    """Raises OSError or ValueError naming the file that cannot be used."""
+    """Raises OperatorError naming the flag and the file that cannot be used."""
     issuer = None
     if config.service_account_signing_key is not None:
-        issuer = TokenIssuer(load_private_key(config.service_account_signing_key), config.service_account_issuers[0])
-    keys = [key for path in config.service_account_keys for key in load_public_keys(path)]
+        with _reading("--service-account-signing-key-file", config.service_account_signing_key):
+            issuer = TokenIssuer(load_private_key(config.service_account_signing_key), config.service_account_issuers[0])
+    keys: list[VerificationKey] = []
+    for path in config.service_account_keys:
+        with _reading("--service-account-key-file", path):
+            keys += load_public_keys(path)
     if issuer is not None and all(key.key_id != issuer.verification.key_id for key in keys):
         keys.append(issuer.verification)
     audiences = config.api_audiences or config.service_account_issuers
     accounts = ServiceAccountTokens(keys, config.service_account_issuers, audiences, lookup) if keys else None
     bearer: list[Authenticator] = []
     if config.token_file is not None:
-        bearer.append(StaticTokens.load(config.token_file))
+        with _reading("--token-auth-file", config.token_file):
+            bearer.append(StaticTokens.load(config.token_file))
     if config.bootstrap_tokens:
         bearer.append(BootstrapTokens(lookup))
     if accounts is not None:
@@ -56,13 +65,26 @@ def believed(config: Identity, lookup: Lookup) -> Believed:
     proxy = config.front_proxy
     if proxy.client_ca is not None:
         names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes)
-        first.append(RequestHeaders(proxy.client_ca.read_bytes(), proxy.allowed_names, names))
+        with _reading("--requestheader-client-ca-file", proxy.client_ca):
+            first.append(RequestHeaders(proxy.client_ca.read_bytes(), proxy.allowed_names, names))
     if config.client_ca is not None:
-        first.append(ClientCertificates(config.client_ca.read_bytes()))
+        with _reading("--client-ca-file", config.client_ca):
+            first.append(ClientCertificates(config.client_ca.read_bytes()))
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
     if config.anonymous:
         everything = FirstThen(everything, Anonymous())
     return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences))
+
+
+@contextlib.contextmanager
+def _reading(flag: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error).removeprefix(f"{path}").lstrip(" ,:")
+        if reason.startswith("Unable to load PEM"):
+            reason = "holds nothing in PEM form, or is damaged"
+        raise OperatorError(f"{flag} {path}: {reason}") from None
 
 
 def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn) -> UnionAuthorizer:

@@ -65,6 +65,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         _add_checks(health, backend, poststart)
         open_streams = connect.OpenStreams()
         kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
+        kubelets.context()  # a file that cannot be used is better known now than at the first `kubectl logs`
         stack.push_async_callback(kubelets.close)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)

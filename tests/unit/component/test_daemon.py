@@ -75,7 +75,7 @@ def test_a_second_signal_ends_it_at_once(start):
 def test_what_an_operator_can_mend_is_one_sentence(start):
     _, err = (process := start("--fail=file")).communicate(timeout=20)
     assert process.returncode == 1
-    assert err.startswith("Error: demo: [Errno 2] no such thing: '/x/y'")
+    assert err.startswith("Error: demo: /x/y: no such thing")
     assert "Traceback" not in err
 
 

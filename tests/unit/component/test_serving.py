@@ -5,6 +5,7 @@ import pytest
 from aiohttp import web
 
 from component import serving, tls, x509
+from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
 
@@ -32,7 +33,7 @@ async def test_a_busy_port_is_named():
         return web.Response()
 
     async with serving.listening(handle, "127.0.0.1", 0) as address:
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{address.port}"):
+        with pytest.raises(OperatorError, match=f"cannot listen on 127.0.0.1:{address.port}"):
             async with serving.listening(handle, "127.0.0.1", address.port):
                 pass
 
