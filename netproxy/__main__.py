@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
-import click
-
 from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
 from client import kubeconfig
 from client.informer import InformerFactory
@@ -36,13 +34,13 @@ _log = logs.get(__name__)
 
 
 async def main(options: Mapping[str, Any]) -> None:
-    settings = config.read(options, click.get_current_context(silent=True))
+    settings = config.read(options)
     if settings.cleanup:
         await cleanup()
         return
     credentials = kubeconfig.load(settings.kubeconfig)
     backend = await make_backend(settings, RealRunner())
-    async with Client(credentials) as client:
+    async with Client(credentials, component="kube-proxy") as client:
         await Proxy(settings, client, backend).run()
 
 

@@ -3,7 +3,7 @@
 from component import logs
 from component.process import RealRunner, Runner
 from netproxy.backends.iptables.removal import removal
-from netproxy.kernel.iptables import TABLES, IPTablesError, Mode, RealIPTables, available, saved
+from netproxy.kernel.iptables import IPTablesError, Mode, RealIPTables, available
 from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
@@ -34,9 +34,8 @@ def _modes(family: Family) -> list[Mode]:
 
 
 async def _clean(runner: Runner, family: Family, mode: Mode) -> None:
-    """A look first: naming a table that is not loaded would load it."""
-    held = {table: chains for table, chains in (await saved(runner, family, mode)).items() if table in TABLES}
-    transaction = removal(held)
+    tables = RealIPTables(runner, family, mode)
+    transaction = removal(await tables.save())
     if transaction:
-        await RealIPTables(runner, family, mode).restore(transaction)
+        await tables.restore(transaction)
         _log.info("Removed the proxy's rules", family=family, iptables=mode or "default")

@@ -39,28 +39,34 @@ class Config:
     cleanup: bool = False
 
 
+# Option, type, and help with the default: a flag that is not given must not hide the configuration file's value.
+_FLAGS: tuple[tuple[str, Any, str], ...] = (
+    ("--proxy-mode", str, "Which packet filter to program [iptables]."),
+    ("--cluster-cidr", str, "Range of pod addresses, one per family; tells pods from outsiders."),
+    ("--hostname-override", str, "Name of this node's object [the host's name]."),
+    ("--healthz-bind-address", str, "Where /healthz answers, empty for nowhere [0.0.0.0:10256]."),
+    ("--metrics-bind-address", str, "Where /metrics answers, empty for nowhere [127.0.0.1:10249]."),
+    ("--iptables-min-sync-period", flags.DURATION, "Least time between two syncs [1s, and less while syncs are cheap]."),
+    ("--iptables-sync-period", flags.DURATION, "How often to look whether the rules are still there [30s]."),
+    ("--iptables-masquerade-bit", click.IntRange(0, 31), "Bit of the mark for packets that need SNAT [14]."),
+    ("--nodeport-addresses", flags.COMMA_LIST, "Ranges of addresses with node ports, or primary [all]."),
+)
+_SWITCHES: tuple[tuple[str, str], ...] = (
+    ("--iptables-localhost-nodeports", "Answer node ports on 127.0.0.1 too [true]."),
+    ("--masquerade-all", "SNAT all traffic to cluster IPs [false]."),
+    ("--cleanup", "Remove the proxy's rules and exit."),
+)
+
+
 def params() -> list[click.Parameter]:
     return [
         flags.kubeconfig(),
         flags.option("--config", type=click.Path(dir_okay=False), help="KubeProxyConfiguration file; flags win over it."),
-        flags.option("--proxy-mode", default="iptables", help="Which packet filter to program: iptables."),
-        flags.option("--cluster-cidr", default="", help="Range of pod addresses, one per family; tells pods from outsiders."),
-        flags.option("--hostname-override", default="", help="Name of this node's object; the host's name by default."),
-        flags.option("--healthz-bind-address", default="0.0.0.0:10256", help="Where /healthz answers; empty for nowhere."),
-        flags.option("--metrics-bind-address", default="127.0.0.1:10249", help="Where /metrics answers; empty for nowhere."),
-        flags.option(
-            "--iptables-min-sync-period",
-            type=flags.DURATION,
-            default=None,
-            show_default=False,
-            help="Least time between two syncs [1s, and less while syncs are cheap].",
+        *(flags.option(name, type=kind, default=None, show_default=False, help=text) for name, kind, text in _FLAGS),
+        *(
+            click.Option([name], type=click.BOOL, default=None, is_flag=False, flag_value="true", help=text)
+            for name, text in _SWITCHES
         ),
-        flags.option("--iptables-sync-period", type=flags.DURATION, default="30s", help="How often to look after the rules."),
-        flags.option("--iptables-masquerade-bit", type=click.IntRange(0, 31), default=14, help="Bit of the mark for SNAT."),
-        flags.switch("--iptables-localhost-nodeports", True, "Answer node ports on 127.0.0.1 too."),
-        flags.switch("--masquerade-all", False, "SNAT all traffic to cluster IPs."),
-        flags.option("--nodeport-addresses", type=flags.COMMA_LIST, default="", help="Ranges with node ports, or primary."),
-        flags.switch("--cleanup", False, "Remove the proxy's rules and exit."),
     ]
 
 
@@ -107,46 +113,46 @@ _IGNORED = (
 )
 
 
-def read(options: Mapping[str, Any], context: click.Context | None = None) -> Config:
+def read(options: Mapping[str, Any]) -> Config:
     """Raises click.UsageError that names the flag or key."""
-    chosen = dict(options)
-    if options.get("config"):
-        _merge(chosen, config.read(options["config"], "KubeProxyConfiguration"), context)
-    mode = chosen.get("proxy_mode") or "iptables"
+    given = {key: value for key, value in options.items() if value is not None}
+    if given.get("config"):
+        given = {**_from_file(config.read(given["config"], "KubeProxyConfiguration")), **given}
+    mode = given.get("proxy_mode") or "iptables"
     if mode not in MODES:
         raise click.UsageError(f"--proxy-mode: {_REFUSED.get(mode, f'{mode!r} is not a mode')}; use one of: {', '.join(MODES)}")
-    if not chosen.get("kubeconfig") and not chosen.get("cleanup"):
+    if not given.get("kubeconfig") and not given.get("cleanup"):
         raise click.UsageError("--kubeconfig is needed: a file with the API server's address and the proxy's credentials")
-    minimum = chosen.get("iptables_min_sync_period")
     return Config(
-        kubeconfig=chosen.get("kubeconfig") or "",
-        node_name=(chosen.get("hostname_override") or socket.gethostname()).strip().lower(),
+        kubeconfig=given.get("kubeconfig") or "",
+        node_name=(given.get("hostname_override") or socket.gethostname()).strip().lower(),
         mode=mode,
-        cluster_cidrs=tuple(_network("--cluster-cidr", each) for each in _split(chosen.get("cluster_cidr"))),
-        healthz=_address("--healthz-bind-address", chosen.get("healthz_bind_address"), 10256),
-        metrics=_address("--metrics-bind-address", chosen.get("metrics_bind_address"), 10249),
-        min_sync_period=1.0 if minimum is None else float(minimum),
-        min_sync_given=minimum is not None,
-        sync_period=_positive("--iptables-sync-period", chosen.get("iptables_sync_period"), 30.0),
-        masquerade_all=bool(chosen.get("masquerade_all")),
-        masquerade_bit=int(chosen.get("iptables_masquerade_bit", 14)),
-        localhost_node_ports=bool(chosen.get("iptables_localhost_nodeports", True)),
-        node_port_addresses=_node_port_addresses(chosen.get("nodeport_addresses") or ()),
-        cleanup=bool(chosen.get("cleanup")),
+        cluster_cidrs=tuple(_network("--cluster-cidr", each) for each in _split(given.get("cluster_cidr"))),
+        healthz=_address("--healthz-bind-address", given.get("healthz_bind_address", "0.0.0.0:10256"), 10256),
+        metrics=_address("--metrics-bind-address", given.get("metrics_bind_address", "127.0.0.1:10249"), 10249),
+        min_sync_period=float(given.get("iptables_min_sync_period", 1.0)),
+        min_sync_given="iptables_min_sync_period" in given,
+        sync_period=_positive("--iptables-sync-period", given.get("iptables_sync_period", 30.0)),
+        masquerade_all=bool(given.get("masquerade_all")),
+        masquerade_bit=int(given.get("iptables_masquerade_bit", 14)),
+        localhost_node_ports=bool(given.get("iptables_localhost_nodeports", True)),
+        node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ())),
+        cleanup=bool(given.get("cleanup")),
     )
 
 
-def _merge(chosen: dict[str, Any], settings: Mapping[str, Any], context: click.Context | None) -> None:
+def _from_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by name. A period of zero stands for the default there, as null does."""
     by_name = {param.name: param for param in params()}
+    found: dict[str, Any] = {}
     for key, value in _flattened(settings):
         option = _KEYS.get(key)
         if option is None:
             if key.partition(".")[0] not in _IGNORED:
                 raise click.UsageError(f"unknown key {key!r} in the configuration file; known are {', '.join(sorted(_KEYS))}")
-            continue
-        given = context is not None and context.get_parameter_source(option) == click.core.ParameterSource.COMMANDLINE
-        if value is not None and value != "" and not given:
-            chosen[option] = by_name[option].type.convert(value, by_name[option], context)
+        elif value not in (None, "") and not (option.endswith("_period") and str(value) in ("0", "0s")):
+            found[option] = by_name[option].type.convert(value, by_name[option], None)
+    return found
 
 
 def _flattened(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -188,8 +194,8 @@ def _address(flag: str, text: Any, default_port: int) -> tuple[str, int] | None:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - as written by the operator
 
 
-def _positive(flag: str, seconds: Any, default: float) -> float:
-    value = default if seconds is None else float(seconds)
+def _positive(flag: str, seconds: Any) -> float:
+    value = float(seconds)
     if value <= 0:
         raise click.UsageError(f"{flag}: must be greater than 0")
     return value

@@ -38,8 +38,8 @@ class FakeIPTables:
             if change:
                 self.tables[name] = self._applied(name, change)
 
-    async def save(self, table: str) -> Chains:
-        return {chain: tuple(rules) for chain, rules in self.tables[table].items()}
+    async def save(self) -> dict[str, Chains]:
+        return {table: {chain: tuple(rules) for chain, rules in chains.items()} for table, chains in self.tables.items()}
 
     async def has_chain(self, table: str, chain: str) -> bool:
         return chain in self.tables[table]

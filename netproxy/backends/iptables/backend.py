@@ -36,7 +36,7 @@ class IPTablesBackend:
         rendered = {name: render(rules, self.options) for name, rules in ports.items()}
         last = tails(self.options, node)
         try:
-            held = {table: await self._tables.save(table) for table in ("filter", "nat")}
+            held = await self._tables.save()
             await self._tables.restore(self._everything(rendered, last, held))
         except IPTablesError as error:
             raise BackendError(str(error)) from error
@@ -76,8 +76,7 @@ class IPTablesBackend:
 
     async def cleanup(self) -> None:
         try:
-            held = {table: await self._tables.save(table) for table in TABLES}
-            await self._tables.restore(removal(held))
+            await self._tables.restore(removal(await self._tables.save()))
         except IPTablesError as error:
             raise BackendError(str(error)) from error
         self._rendered, self._tails = {}, {}
@@ -114,28 +113,38 @@ class IPTablesBackend:
             transaction.table(table).chains[names.CANARY] = ()
         for (table, chain), lines in fixed(self.options).items():
             transaction.table(table).chains[chain] = lines
-        for ref in SHARED:
-            transaction.table(ref[0]).chains[ref[1]] = _shared_chain(ref, rendered, last)
         nat = transaction.table("nat")
         for each in rendered.values():
             nat.chains.update(each.chains)
-        stale = [chain for chain in held["nat"] if chain.startswith(names.PORT_PREFIXES)]
+        for ref in reversed(SHARED):
+            transaction.table(ref[0]).chains[ref[1]] = _shared_chain(ref, rendered, last)
+        stale = [chain for chain in held.get("nat", {}) if chain.startswith(names.PORT_PREFIXES)]
         nat.removed += [chain for chain in stale if chain not in nat.chains]
         # each insertion goes to the head, so the last jump first
         for jump in reversed(JUMPS):
-            present = {target_of(rule) for rule in held[jump.table].get(jump.parent, ())}
+            present = {target_of(rule) for rule in held.get(jump.table, {}).get(jump.parent, ())}
             if jump.chain not in present:
                 transaction.table(jump.table).inserts.append((jump.parent, jump.rule))
         return transaction
 
     def _prepare_kernel(self) -> None:
-        """Node ports on 127.0.0.1 need the kernel to route such packets; only ever switched on, as others may need it."""
-        name = "net/ipv4/conf/all/route_localnet"
-        if self.options.loopback_node_ports and self._sysctl.get(name) == "0":
-            try:
-                self._sysctl.set(name, "1")
-            except OSError as error:
-                _log.warning("Node ports will not answer on 127.0.0.1", sysctl=name, err=error)
+        """Only ever switched on, as others may need it too."""
+        if self.options.loopback_node_ports:
+            self._switch_on("net/ipv4/conf/all/route_localnet", "node ports will not answer on 127.0.0.1")
+        version = "ip" if self.options.family == "IPv4" else "ip6"
+        bridged = f"net/bridge/bridge-nf-call-{version}tables"
+        if self._sysctl.get(bridged) is None:
+            _log.info("No br_netfilter (modprobe it): on a bridge, pods of one node cannot reach each other by Services")
+        else:
+            self._switch_on(bridged, "on a bridge, pods of one node cannot reach each other through Services")
+
+    def _switch_on(self, name: str, otherwise: str) -> None:
+        if self._sysctl.get(name) != "0":
+            return
+        try:
+            self._sysctl.set(name, "1")
+        except OSError as error:
+            _log.warning(f"Cannot change a kernel setting: {otherwise}", sysctl=name, err=error)
 
 
 def _note_deltas(deltas: dict[ChainRef, tuple[list[str], list[str]]], old: Rendered, new: Rendered) -> None:

@@ -1,7 +1,7 @@
 """Taking away: from what ``iptables-save`` shows to the transaction that removes all of ours. Pure; used by ``cleanup``."""
 
 from netproxy.backends.iptables import names
-from netproxy.kernel.iptables import Chains, Tables, Transaction
+from netproxy.kernel.iptables import TABLES, Chains, Tables, Transaction
 
 _NAMED = frozenset(
     {
@@ -17,6 +17,8 @@ _NAMED = frozenset(
     }
 )
 
+_BUILT_IN = ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING")
+
 
 def is_ours(chain: str) -> bool:
     return chain in _NAMED or chain.startswith(names.PORT_PREFIXES)
@@ -27,7 +29,8 @@ def removal(tables: Tables) -> Transaction:
     so is what an upstream kubelet on this host keeps as its own."""
     keep = {names.FIREWALL} if any(names.KUBELET_CANARY in chains for chains in tables.values()) else set()
     transaction = Transaction()
-    for table, chains in tables.items():
+    for table in TABLES:
+        chains = tables.get(table, {})
         _remove(transaction, table, dict(chains), keep)
     return transaction
 
@@ -43,7 +46,7 @@ def _remove(transaction: Transaction, table: str, chains: Chains, keep: set[str]
             target = target_of(rule)
             if target not in ours:
                 continue
-            if chain.isupper() and "kubernetes" in rule:
+            if chain in _BUILT_IN and "kubernetes" in rule:
                 change.deletes.append((chain, rule))
             else:
                 held.add(target)

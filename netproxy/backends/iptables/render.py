@@ -14,7 +14,8 @@ from netproxy.plan import PortRules, Target, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """``chains`` of the nat table that belong to this port alone; ``shared`` lines by table and chain."""
+    """``chains`` of the nat table that belong to this port alone, each behind those it leads to; ``shared`` lines by table
+    and chain."""
 
     chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shared: Mapping[ChainRef, tuple[str, ...]] = field(default_factory=dict)
@@ -52,11 +53,11 @@ class _Writer:
         else:
             chain = ""
             self._refuse(names.SERVICES, rules.internal, destination)
+        for target in rules.all_targets:
+            self.chains[names.endpoint_chain(rules.name, target)] = self._endpoint(target)
         for name, targets in ((self.svc, rules.cluster), (self.svl, rules.local)):
             if targets:
                 self.chains[name] = (*self._masquerade_outsiders(destination, name == chain), *self._spread(targets))
-        for target in rules.all_targets:
-            self.chains[names.endpoint_chain(rules.name, target)] = self._endpoint(target)
 
     def _masquerade_outsiders(self, destination: str, applies: bool) -> list[str]:
         """Who is not a pod and calls a cluster IP could not take an answer from a pod's address: answer through this node."""
