@@ -22,7 +22,7 @@ from node.kubelet.interface import KubeletFacade
 from node.kubelet.server import exec as streams
 from node.kubelet.server import logs, metrics
 from node.kubelet.server.auth import Gate
-from node.kubelet.server.metrics import StatsSource
+from node.kubelet.stats.usage import StatsSource
 
 _log = logging.get(__name__)
 _Handler = Callable[[web.Request, KubeletFacade], Awaitable[web.StreamResponse]]

@@ -1,11 +1,11 @@
-"""Usage of containers as CRI tells it. Fulfils ``node.kubelet.server.metrics.StatsSource``."""
+"""Usage of containers as CRI tells it. Fulfils ``node.kubelet.stats.usage.StatsSource``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cri.api import runtime_v1_pb2 as pb
 from cri.interface import RuntimeService
-from node.kubelet.server.metrics import ContainerUsage
+from node.kubelet.stats.usage import ContainerUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class Manager:
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         self._tokens.forget(uid)
         try:
-            await asyncio.to_thread(_tear_down, pod_dir)
+            # subpath binds point into the volumes, so they go first
+            await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS, VOLUMES, PLUGINS))
         except OSError as error:
             raise VolumeError(f"volumes of pod {uid} cannot be removed: {error}") from error
 
@@ -90,9 +91,3 @@ class Manager:
         if plugin is None:
             raise VolumeError(f"no volume plugin matched: this kubelet does not support {kind} volumes")
         return plugin, volume.get(kind) or {}
-
-
-def _tear_down(pod_dir: Path) -> None:
-    for part in (SUBPATHS, VOLUMES, PLUGINS):  # subpath binds point into the volumes, so they go first
-        mounts.unmount_below(pod_dir / part)
-        mounts.remove_tree(pod_dir / part)

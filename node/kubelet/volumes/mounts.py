@@ -8,7 +8,7 @@ import ctypes
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
@@ -81,9 +81,10 @@ def mounts_below(path: Path) -> list[Path]:
 
 def unmount_below(path: Path) -> None:
     """Unmount everything at and below ``path``. Raises OSError if something will not go."""
-    for point in mounts_below(path):
+    points = mounts_below(path)
+    for point in points:
         unmount(point)
-    if left := mounts_below(path):
+    if points and (left := mounts_below(path)):
         raise OSError(f"still mounted below {path}: {', '.join(map(str, left))}")
 
 
@@ -94,6 +95,30 @@ def remove_tree(path: Path) -> None:
     """
     if left := mounts_below(path):
         raise OSError(f"not deleted, for it is a mount: {left[0]}")
+    _remove(path)
+
+
+def clear(directory: Path, names: Sequence[str]) -> None:
+    """Unmount and delete the entries ``names`` of ``directory``, in this order. One look at the mounts serves them all,
+    because the kernel takes long to list many. Raises OSError as the two above, before anything is deleted."""
+    real = os.path.realpath(directory)
+    tops = [f"{real}/{name}" for name in names]
+    points = _inside(real, tops)
+    for point in points:
+        unmount(Path(point))
+    if points and (left := _inside(real, tops)):
+        raise OSError(f"still mounted: {', '.join(left)}")
+    for name in names:
+        _remove(directory / name)
+
+
+def _inside(real: str, tops: Sequence[str]) -> list[str]:
+    """Mount points at or below each of ``tops``, in their order, the last mounted first."""
+    points = [point for point, _ in reversed(mount_points(real))]
+    return [point for top in tops for point in points if point == top or point.startswith(top + "/")]
+
+
+def _remove(path: Path) -> None:
     try:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
