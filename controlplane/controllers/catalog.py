@@ -14,6 +14,7 @@ from controlplane.controllers.deployment.controller import DeploymentController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
 from controlplane.controllers.garbage_collector import GarbageCollector
+from controlplane.controllers.job.controller import JobController
 from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_ipam import NodeIPAMController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
@@ -50,6 +51,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor("replicationcontroller-controller", "replicationcontroller", _replication_controller),
         Descriptor("daemonset-controller", "daemonset", _daemonset),
         Descriptor("statefulset-controller", "statefulset", _statefulset),
+        Descriptor("job-controller", "job", _job),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
@@ -114,6 +116,10 @@ def _daemonset(env: Environment, flags: Options) -> Controller:
 
 def _statefulset(env: Environment, flags: Options) -> Controller:
     return StatefulSetController(env, flags["concurrent_statefulset_syncs"])
+
+
+def _job(env: Environment, flags: Options) -> Controller:
+    return JobController(env, flags["concurrent_job_syncs"])
 
 
 def _endpointslice(env: Environment, flags: Options) -> Controller:

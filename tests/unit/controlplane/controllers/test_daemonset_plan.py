@@ -70,9 +70,7 @@ def test_eligibility(spec: dict[str, Any], node_spec: dict[str, Any], expected: 
         pytest.param({}, [pod(n, "old") for n in "abc"], [], ["agent-a-old"], id="one-at-a-time"),
         pytest.param({"maxUnavailable": 2}, [pod(n, "old") for n in "abc"], [], ["agent-a-old", "agent-b-old"], id="two"),
         pytest.param({}, [pod("a", "new", "pending"), pod("b", "old"), pod("c", "old")], [], [], id="waits"),
-        pytest.param(
-            {}, [pod("a", "old", "pending"), pod("b", "old"), pod("c", "old")], [], ["agent-a-old"], id="ill-ones-first"
-        ),
+        pytest.param({}, [pod("a", "old", "pending"), pod("b", "old"), pod("c", "old")], [], ["agent-a-old"], id="ill-first"),
         pytest.param({"maxUnavailable": 0, "maxSurge": 1}, [pod(n, "old") for n in "abc"], ["a"], [], id="surge"),
         pytest.param(
             {"maxUnavailable": 0, "maxSurge": 1},

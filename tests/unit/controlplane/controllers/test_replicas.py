@@ -15,7 +15,11 @@ def pod(name: str, *, node: str = "n1", phase: str = "Running", ready: float | N
     if ready is not None:
         since = format_time(NOW - timedelta(seconds=ready))
         conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
-    metadata = {"name": name, "uid": name, "creationTimestamp": format_time(NOW - timedelta(seconds=more.get("age", 7200)))}
+    metadata: Object = {
+        "name": name,
+        "uid": name,
+        "creationTimestamp": format_time(NOW - timedelta(seconds=more.get("age", 7200))),
+    }
     cost = more.get("cost")
     if cost is not None:
         metadata["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": cost}

@@ -30,7 +30,7 @@ def step(of: Object, members: list[Object], revisions: plan.Revisions = SAME) ->
     return sorted(made.create), [name_of(each) for each in made.delete]
 
 
-PARALLEL = {"podManagementPolicy": "Parallel"}
+PARALLEL: dict[str, Any] = {"podManagementPolicy": "Parallel"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The job controller: pods that run until enough of them have succeeded."""
