@@ -16,9 +16,7 @@ def job(status: Object | None = None, **spec: Any) -> Object:
     return {"metadata": {"name": "work", "namespace": "ns", "uid": "j"}, "spec": wanted, "status": status or {}}
 
 
-def pod(
-    name: str, phase: str = "Running", *, tracked: bool = True, ended: float = 0, index: int | None = None, **meta: Any
-) -> Object:
+def pod(name: str, phase: str = "Running", *, tracked: bool = True, ended: float = 0, index: int = -1, **meta: Any) -> Object:
     metadata: Object = {"name": name, "uid": name, **meta}
     if tracked:
         metadata["finalizers"] = [plan.FINALIZER]
