@@ -34,14 +34,18 @@ def decode_time(data: bytes) -> Any:
     seconds, nanos = _seconds_and_nanos(data)
     if not seconds and not nanos:
         return OMIT
-    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text(_EPOCH + timedelta(seconds=seconds), "seconds")
 
 
 def decode_micro_time(data: bytes) -> Any:
     seconds, nanos = _seconds_and_nanos(data)
     if not seconds and not nanos:
         return OMIT
-    return (_EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _text(_EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000), "microseconds")
+
+
+def _text(when: datetime, precision: str) -> str:
+    return when.isoformat(timespec=precision).replace("+00:00", "Z")  # strftime writes the year 1 as one digit
 
 
 def _seconds_and_nanos(data: bytes) -> tuple[int, int]:

@@ -2,24 +2,28 @@
 
 from collections.abc import Sequence
 
-from controlplane.apiserver.admission.interface import Attributes, Lookup, Plugin
+from controlplane.apiserver.admission.interface import Attributes, Listing, Lookup, Plugin
 from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from controlplane.apiserver.admission.plugins.limit_ranger import LimitRanger
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.priority import Priority
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
+from controlplane.apiserver.admission.plugins.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
 from controlplane.apiserver.authorization.interface import Authorizer
 
 
-def plugins(lookup: Lookup, authorizer: Authorizer) -> list[Plugin]:
+def plugins(lookup: Lookup, listing: Listing, authorizer: Authorizer) -> list[Plugin]:
     """Built-in plugins, in the order in which they see a write."""
     return [
         NamespaceLifecycle(lookup),
-        NodeRestriction(lookup),
+        LimitRanger(listing),
         ServiceAccount(lookup),
+        NodeRestriction(lookup),
         Priority(lookup),
         DefaultTolerationSeconds(),
+        RuntimeClass(lookup),
         RoleEscalation(lookup, authorizer),
     ]
 

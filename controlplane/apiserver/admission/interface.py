@@ -13,6 +13,9 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 Lookup = Callable[[str, str, str], Awaitable[Object | None]]
 """``await lookup("namespaces", "", name)``: a stored object (``resource`` or ``resource.group``), or None."""
 
+Listing = Callable[[str, str], Awaitable[list[Object]]]
+"""``await listing("limitranges", namespace)``: the stored objects of a namespace."""
+
 
 @dataclass(slots=True)
 class Attributes:

@@ -1,12 +1,12 @@
 """Stores, scopes and routes for every kind, and the look-ups that admission and authentication need."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.schema import Schemas
 from controlplane.apiserver.admission.chain import AdmissionChain, plugins
-from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.admission.interface import Listing, Lookup
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
 from controlplane.apiserver.authorization.node import PodsOn
@@ -49,6 +49,19 @@ def lookup_in(stores: Mapping[str, Store]) -> Lookup:
     return lookup
 
 
+def listing_in(stores: Mapping[str, Store]) -> Listing:
+    """Reads all objects of a namespace, for admission."""
+
+    async def listing(resource: str, namespace: str) -> list[Object]:
+        store = stores.get(resource)
+        if store is None:
+            return []
+        found = await store.list(namespace, ListOptions())
+        return [entry.decode() for entry in found.entries]
+
+    return listing
+
+
 def pods_on_node(stores: Mapping[str, Store]) -> PodsOn:
     """The pods bound to a node, by the cache's index."""
 
@@ -71,7 +84,7 @@ def route_table(
     open_watches: OpenWatches,
     connect: Connect,
 ) -> RouteTable:
-    admission = AdmissionChain(plugins(lookup, judges.authorizer))
+    admission = AdmissionChain(plugins(lookup, listing_in(stores), judges.authorizer))
     table: RouteTable = {}
     for strategy in strategies:
         info = strategy.info
@@ -93,20 +106,9 @@ def _review(info: ResourceInfo, judges: Judges) -> Endpoint:
 def _special(scope: Scope, stores: Mapping[str, Store], lookup: Lookup, believed: Believed) -> dict[tuple[str, str], Endpoint]:
     info = scope.info
     if info.gvr.group_resource == "pods":
-        budgets = _budgets(stores)
-        return {("eviction", "create"): lambda call: evict(call, scope, budgets)}
+        listing = listing_in(stores)
+        return {("eviction", "create"): lambda call: evict(call, scope, listing)}
     if info.gvr.group_resource == "serviceaccounts" and believed.issuer is not None:
         issuer, audiences = believed.issuer, believed.audiences
         return {("token", "create"): lambda call: create_token(call, scope, issuer, audiences, lookup)}
     return {}
-
-
-def _budgets(stores: Mapping[str, Store]) -> Callable[[str], Any]:
-    async def budgets(namespace: str) -> list[Object]:
-        store = stores.get("poddisruptionbudgets.policy")
-        if store is None:
-            return []
-        found = await store.list(namespace, ListOptions())
-        return [entry.decode() for entry in found.entries]
-
-    return budgets

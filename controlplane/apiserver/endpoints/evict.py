@@ -1,11 +1,10 @@
 """POST ``/eviction``: a deletion that asks PodDisruptionBudgets first."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from apimachinery import errors, labels
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.admission.interface import CREATE
+from controlplane.apiserver.admission.interface import CREATE, Listing
 from controlplane.apiserver.endpoints.body import match_namespace, read_object
 from controlplane.apiserver.endpoints.delete import carry_out
 from controlplane.apiserver.endpoints.options import write_options
@@ -15,15 +14,12 @@ from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Reply
 
 Object = dict[str, Any]
-Budgets = Callable[[str], Awaitable[list[Object]]]
-"""``await budgets(namespace)``: the PodDisruptionBudgets there."""
-
 EVICTION = GroupVersionKind("policy", "v1", "Eviction")
 _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_SECONDS = 10
 
 
-async def evict(call: Call, scope: Scope, budgets: Budgets) -> Reply:
+async def evict(call: Call, scope: Scope, listing: Listing) -> Reply:
     options = write_options(call.query, "CreateOptions")
     body = await read_object(call, EVICTION, scope.schemas, options.field_validation)
     match_namespace(body, call.info.namespace)
@@ -36,7 +32,7 @@ async def evict(call: Call, scope: Scope, budgets: Budgets) -> Reply:
     await scope.admission.validate(scope.attributes(call, CREATE, body, None, options.dry_run))
     pod = (await scope.store.get(call.info.namespace, call.info.name)).decode()
     if _counts(pod):
-        await _respect(pod, await budgets(call.info.namespace))
+        await _respect(pod, await listing("poddisruptionbudgets.policy", call.info.namespace))
     deleted = await carry_out(call, scope, wish)
     note_stored(call, deleted.entry)
     return value_reply(call, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, status=201)
