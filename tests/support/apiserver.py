@@ -135,7 +135,7 @@ async def running_apiserver(backend: str = "memory", directory: Path | None = No
     """``changes`` replace members of the Config (``service_ranges=...``). A ``directory`` given keeps data between two runs."""
     with contextlib.ExitStack() as files:
         where = directory or Path(files.enter_context(tempfile.TemporaryDirectory(prefix="pyb-api-")))
-        config, ca = _prepare(where, backend)
+        config, ca = prepare(where, backend)
         async with running(replace(config, **changes)) as started:
             url = f"https://127.0.0.1:{started.address.port}"
             tls = ssl.create_default_context(cafile=str(where / "ca.crt"))
@@ -157,7 +157,8 @@ async def running_apiserver(backend: str = "memory", directory: Path | None = No
                 )
 
 
-def _prepare(where: Path, backend: str) -> tuple[Config, x509.KeyPair]:
+def prepare(where: Path, backend: str) -> tuple[Config, x509.KeyPair]:
+    """The files a server needs, made once: a test that adds to them calls this before it starts the server."""
     ca_files = (where / "ca.crt", where / "ca.key")
     if not ca_files[0].exists():
         x509.new_ca("kubernetes").save(*ca_files)

@@ -9,7 +9,7 @@ import pytest
 
 from component import tls, x509
 from controlplane.apiserver.config import Kubelet
-from tests.support.apiserver import TestServer, running_apiserver
+from tests.support.apiserver import TestServer, prepare, running_apiserver
 from tests.support.kubelet import Running, running_kubelet
 
 CLIENT = "kube-apiserver-kubelet-client"
@@ -42,10 +42,13 @@ async def set_node(api: TestServer, host: str, port: int) -> None:
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     config = Kubelet(tmp_path / f"{CLIENT}.crt", tmp_path / f"{CLIENT}.key", tmp_path / "ca.crt")
+    _, ca = prepare(tmp_path, "memory")
+    for name, request in {
+        CLIENT: x509.Request(CLIENT, usages=(x509.CLIENT,)),
+        "kubelet": x509.Request("system:node:node-1", ("system:nodes",), ip_addresses=("127.0.0.1",)),
+    }.items():
+        x509.issue(ca, request).save(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
     async with running_apiserver(directory=tmp_path, kubelet=config) as api:
-        api.client_certificate(CLIENT)
-        pair = x509.issue(api.ca, x509.Request("system:node:node-1", ("system:nodes",), ip_addresses=("127.0.0.1",)))
-        pair.save(tmp_path / "kubelet.crt", tmp_path / "kubelet.key")
         context = tls.server_context(tmp_path / "kubelet.crt", tmp_path / "kubelet.key", tmp_path / "ca.crt")
         async with running_kubelet(context) as kubelet:
             await create(api, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
