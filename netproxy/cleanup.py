@@ -3,7 +3,8 @@
 from component import logs
 from component.process import RealRunner, Runner
 from netproxy.backends.iptables.removal import removal
-from netproxy.kernel.iptables import IPTablesError, Mode, RealIPTables, available
+from netproxy.kernel import legacy
+from netproxy.kernel.iptables import IPTables, IPTablesError, Mode, RealIPTables, available
 from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
@@ -21,21 +22,41 @@ async def cleanup(runner: Runner | None = None) -> None:
     for family in _FAMILIES:
         for mode in _modes(family):
             try:
-                await _clean(runner, family, mode)
+                if await _clean(RealIPTables(runner, family, mode)):
+                    _log.info("Removed the proxy's rules", family=family, iptables=mode or "default")
             except IPTablesError as error:
                 failed.append(str(error))
+        if legacy.loaded(family):
+            failed += await _clean_legacy(runner, family)
     if failed:
         raise IPTablesError("cannot remove the proxy's rules: " + "; ".join(failed))
 
 
 def _modes(family: Family) -> list[Mode]:
-    named: list[Mode] = [mode for mode in ("nft", "legacy") if available(family, mode)]
-    return named or ([""] if available(family) else [])
+    """The kinds other than legacy: its tables exist or not, whatever commands are installed."""
+    if available(family, "nft"):
+        return ["nft"]
+    return [""] if available(family) and not available(family, "legacy") else []
 
 
-async def _clean(runner: Runner, family: Family, mode: Mode) -> None:
-    tables = RealIPTables(runner, family, mode)
+async def _clean_legacy(runner: Runner, family: Family) -> list[str]:
+    """By libiptc, which needs no command; else by the command. What failed, empty after a success."""
+    try:
+        if await _clean(legacy.LegacyTables(family)):
+            _log.info("Removed the proxy's rules", family=family, iptables="legacy")
+        return []
+    except IPTablesError as error:
+        if not available(family, "legacy"):
+            return [str(error)]
+    try:
+        await _clean(RealIPTables(runner, family, "legacy"))
+        return []
+    except IPTablesError as error:
+        return [str(error)]
+
+
+async def _clean(tables: IPTables) -> bool:
+    """A look, then one transaction; whether there was anything of ours."""
     transaction = removal(await tables.save())
-    if transaction:
-        await tables.restore(transaction)
-        _log.info("Removed the proxy's rules", family=family, iptables=mode or "default")
+    await tables.restore(transaction)
+    return bool(transaction)
