@@ -7,9 +7,9 @@ from apimachinery.objects import affinity
 from controlplane.scheduler.framework.cycle_state import CycleState
 from controlplane.scheduler.framework.events import Action, ClusterEvent, Cure, On
 from controlplane.scheduler.framework.interface import Cluster
+from controlplane.scheduler.framework.normalize import by_highest
 from controlplane.scheduler.framework.status import SKIP, Status, unresolvable
 from controlplane.scheduler.framework.types import NodeInfo, PodInfo
-from controlplane.scheduler.plugins.normalize import by_highest
 
 REFUSAL = "node(s) didn't match Pod's node affinity/selector"
 

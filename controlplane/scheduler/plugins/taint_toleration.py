@@ -8,9 +8,9 @@ from apimachinery.objects.nodes import taints as taints_of
 from controlplane.scheduler.framework.cycle_state import CycleState
 from controlplane.scheduler.framework.events import Action, ClusterEvent, Cure, On
 from controlplane.scheduler.framework.interface import Cluster
+from controlplane.scheduler.framework.normalize import by_highest
 from controlplane.scheduler.framework.status import Status, unresolvable
 from controlplane.scheduler.framework.types import NodeInfo, PodInfo
-from controlplane.scheduler.plugins.normalize import by_highest
 
 _PREFERRED_EFFECTS = ("", taints.PREFER_NO_SCHEDULE, None)
 
