@@ -93,7 +93,7 @@ def _client_config(options: Mapping[str, Any]) -> kubeconfig.Config:
     try:
         return kubeconfig.load(path)
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"--kubeconfig {path}: {error}") from None
+        raise click.UsageError(f"--kubeconfig: {error}") from None
 
 
 def _check_tls_flags(options: Mapping[str, Any]) -> None:

@@ -38,7 +38,10 @@ async def main(options: Mapping[str, Any]) -> None:
     if settings.cleanup:
         await cleanup()
         return
-    credentials = kubeconfig.load(settings.kubeconfig)
+    try:
+        credentials = kubeconfig.load(settings.kubeconfig)
+    except kubeconfig.KubeconfigError as error:
+        raise click.UsageError(f"--kubeconfig: {error}") from None
     backend = await make_backend(settings, RealRunner())
     async with Client(credentials, component="kube-proxy") as client:
         await Proxy(settings, client, backend).run()

@@ -30,6 +30,16 @@ class Connection(RequestHandler):
         super().__init__(manager, **options)
         self.memory: dict[str, Any] = {}
 
+    def data_received(self, data: bytes) -> None:
+        """While it shuts down aiohttp drops what arrives, the rest of a body included; a request that has begun needs it."""
+        closing = self._close, self._force_close
+        if not any(closing) or self._current_request is None:
+            super().data_received(data)
+            return
+        self._close = self._force_close = False
+        super().data_received(data)
+        self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
+
 
 class Server(web.Server):
     """aiohttp's low-level server without a router: half the cost of ``web.Application`` for a small answer."""

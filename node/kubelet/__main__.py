@@ -116,7 +116,7 @@ async def main(options: Mapping[str, Any]) -> None:
     try:
         credentials = kubeconfig.load(options["kubeconfig"])
     except kubeconfig.KubeconfigError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(f"--kubeconfig: {error}") from None
     await Kubelet(config, credentials).run()
 
 
