@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
+import click
+
 from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
 from client import kubeconfig
 from client.informer import InformerFactory
