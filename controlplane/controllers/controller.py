@@ -19,6 +19,7 @@ from client.workqueue import WorkQueue
 from component import logs
 from component.clock import Clock
 from component.metrics import Registry
+from controlplane.controllers.lib.pod_control import is_namespace_terminating
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 """Bring one key to its wanted state. Returns seconds after which to look again, or None; raises to be tried again soon."""
@@ -103,7 +104,7 @@ class Loop:
             try:
                 again = await self._reconcile(key)
             except StatusError as error:
-                self._failed(key, error, expected=error.code == 409)
+                self._failed(key, error, expected=_is_passing(error))
             except Exception as error:
                 self._failed(key, error)
             else:
@@ -114,9 +115,13 @@ class Loop:
                 self._queue.done(key)
 
     def _failed(self, key: str, error: Exception, *, expected: bool = False) -> None:
-        """Conflicts mean that the cache lagged: common, cured by another look, not worth an error line."""
         if expected:
-            _log.v(3, "Reconciling met a conflict", loop=self._name, key=key, err=error)
+            _log.v(3, "Reconciling was overtaken, it will be tried again", loop=self._name, key=key, err=error)
         else:
             _log.error("Reconciling failed, it will be tried again", loop=self._name, key=key, err=error)
         self._queue.add_rate_limited(key)
+
+
+def _is_passing(error: StatusError) -> bool:
+    """The cache lagged behind a change or a deletion: common, cured by another look, not worth an error line."""
+    return error.code in (404, 409) or is_namespace_terminating(error)

@@ -77,7 +77,11 @@ class NodeLifecycleController:
         grace = self._grace if get_condition(node, "Ready") is not None else self._startup_grace
         left = self._seen.get(key, 0.0) + grace - self._clock.monotonic()
         if left <= 0 and mark_unknown(node, self._clock.now()):
-            node = await self._client.update_status(NODES, node)
+            try:
+                node = await self._client.update_status(NODES, node)
+            except ConnectionError:
+                self._beat(key)  # it is the API server that is silent, and no kubelet can reach it either
+                raise
         changed = next_taints(node, self._clock.now())
         if changed is not None:
             body = {"metadata": {"uid": uid_of(node), "resourceVersion": node["metadata"]["resourceVersion"]}}

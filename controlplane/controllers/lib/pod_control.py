@@ -13,6 +13,9 @@ from client.rest import Client
 BURST = 500
 """Upstream's bound on pods made or removed by one reconciliation."""
 
+PARALLEL = 16
+"""Requests of one reconciliation at a time: more would only open more connections, and wait at the server instead."""
+
 
 def from_template(template: Mapping[str, Any], namespace: str, prefix: str, owner: Mapping[str, Any]) -> Object:
     """The pod that a workload's template describes, named by the server after ``prefix``."""
@@ -32,8 +35,14 @@ async def slow_start(count: int, initial: int, act: Callable[[], Awaitable[bool]
     many succeeded and raises the first error after its batch is complete.
     """
     remaining, done, size = count, 0, min(count, initial)
+    slots = asyncio.Semaphore(PARALLEL)
+
+    async def in_slot() -> bool:
+        async with slots:
+            return await act()
+
     while size > 0:
-        results = await asyncio.gather(*(act() for _ in range(size)), return_exceptions=True)
+        results = await asyncio.gather(*(in_slot() for _ in range(size)), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
         done += len(results) - len(failures)
         if failures:

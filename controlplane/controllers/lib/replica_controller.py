@@ -26,7 +26,7 @@ from controlplane.controllers.controller import BY_CONTROLLER, Environment, Loop
 from controlplane.controllers.lib import replicas
 from controlplane.controllers.lib.claims import Claimer
 from controlplane.controllers.lib.expectations import Expectations
-from controlplane.controllers.lib.pod_control import PodControl, SlowStartError, from_template, slow_start
+from controlplane.controllers.lib.pod_control import PARALLEL, PodControl, SlowStartError, from_template, slow_start
 
 
 class ReplicaController:
@@ -176,7 +176,13 @@ class ReplicaController:
     async def _delete(self, key: str, owner: Object, victims: list[Object]) -> None:
         self._expectations.expect_deletions(key, [uid_of(pod) for pod in victims])
 
+        slots = asyncio.Semaphore(PARALLEL)
+
         async def delete(pod: Object) -> None:
+            async with slots:
+                await delete_now(pod)
+
+        async def delete_now(pod: Object) -> None:
             try:
                 gone = not await self._pod_control.delete(owner, pod)
             except BaseException:
