@@ -7,6 +7,7 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from apimachinery.meta import annotation, set_annotation
 from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared import checks, workload
 from controlplane.apiserver.kinds.shared.columns import (
@@ -24,6 +25,7 @@ from controlplane.apiserver.registry.strategy import Column, Context, Object, Re
 
 _STRATEGIES = ("OnDelete", "RollingUpdate")
 _COUNTS = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
+_GENERATION = "deprecated.daemonset.template.generation"
 _ALWAYS_SHOWN = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 
 
@@ -64,11 +66,19 @@ class DaemonSetStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Object) -> None:
         obj["status"] = dict.fromkeys(_ALWAYS_SHOWN, 0)
+        set_annotation(obj, _GENERATION, "1")
+
+    def prepare_for_update(self, ctx: Context, obj: Object, old: Object) -> None:
+        """The old counter of templates, which clients still read, is the server's alone."""
+        text = annotation(old, _GENERATION) or "1"
+        if obj["spec"].get("template") != old["spec"].get("template"):
+            text = str(int(text) + 1) if text.isdecimal() else "1"
+        set_annotation(obj, _GENERATION, text)
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         template = spec["template"]
-        found = workload.selector_and_labels(spec)
+        found = workload.selector_and_labels(spec, "daemonset")
         found += validate_template(template, "spec.template") + workload.always_restarts(template)
         for field in ("minReadySeconds", "revisionHistoryLimit"):
             found += checks.not_negative(spec.get(field), f"spec.{field}")
@@ -107,7 +117,7 @@ def _check_strategy(strategy: Mapping[str, Any], path: str) -> list[FieldError]:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [fieldpath.not_supported(f"{path}.type", kind, _STRATEGIES)]
+        return [fieldpath.not_supported(path, dict(strategy), _STRATEGIES)]
     where = f"{path}.rollingUpdate"
     if rolling is None:
         return [fieldpath.required(where)]

@@ -121,7 +121,7 @@ def _check_strategy(strategy: Mapping[str, Any], path: str) -> list[FieldError]:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [] if rolling is None else [fieldpath.forbidden(f"{path}.rollingUpdate", text)]
     if kind != "RollingUpdate":
-        return [fieldpath.not_supported(f"{path}.type", kind, _STRATEGIES)]
+        return [fieldpath.not_supported(path, dict(strategy), _STRATEGIES)]
     where = f"{path}.rollingUpdate"
     if rolling is None:
         return [fieldpath.required(where, "this should be defaulted and never be nil")]

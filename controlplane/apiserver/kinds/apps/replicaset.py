@@ -45,8 +45,7 @@ class ReplicaSetStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         if spec.get("replicas") is None:
             spec["replicas"] = 1
-        if spec.get("template"):
-            default_template(spec["template"])
+        default_template(spec.setdefault("template", {}))
 
     def prepare_for_create(self, ctx: Context, obj: Object) -> None:
         obj["status"] = {"replicas": 0}
@@ -84,11 +83,9 @@ class ReplicaSetStrategy(Strategy):
 
 
 def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
-    template = spec.get("template")
+    template = spec["template"]
     found = checks.not_negative(spec.get("replicas"), "spec.replicas")
     found += checks.not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-    if template is None:
-        return [*found, fieldpath.required("spec.template")]
     found += workload.selector_and_labels(spec)
     return found + validate_template(template, "spec.template") + workload.always_restarts(template)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath, names
+from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
@@ -95,6 +95,7 @@ def _default_claim(claim: Object) -> None:
     spec = claim.setdefault("spec", {})
     if not spec.get("volumeMode"):
         spec["volumeMode"] = "Filesystem"
+    spec.setdefault("resources", {})
     for part in ("requests", "limits"):
         if (spec.get("resources") or {}).get(part):
             canonical_amounts(spec["resources"][part])
@@ -103,24 +104,24 @@ def _default_claim(claim: Object) -> None:
 
 def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
     template = spec.get("template") or {}
-    found = checks.one_of(spec.get("podManagementPolicy"), _ORDERS, "spec.podManagementPolicy")
+    order = spec.get("podManagementPolicy")
+    found: list[FieldError] = []
+    if order not in _ORDERS:
+        found.append(fieldpath.invalid("spec.podManagementPolicy", order, "must be 'OrderedReady' or 'Parallel'"))
     found += _check_strategy(spec["updateStrategy"], "spec.updateStrategy")
     for field in ("replicas", "minReadySeconds"):
         found += checks.not_negative(spec.get(field), f"spec.{field}")
     found += checks.not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():
         found += checks.one_of(value, ("Delete", "Retain"), f"spec.persistentVolumeClaimRetentionPolicy.{field}")
-    service = spec.get("serviceName")
-    if service:
-        found += checks.each("spec.serviceName", service, names.is_dns1123_subdomain(service))
-    found += workload.selector_and_labels(spec)
+    found += workload.selector_and_labels(spec, "statefulset")
     return found + validate_template(template, "spec.template") + workload.always_restarts(template)
 
 
 def _check_strategy(strategy: Mapping[str, Any], path: str) -> list[FieldError]:
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
     if kind not in _STRATEGIES:
-        return [fieldpath.invalid(f"{path}.type", kind, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [fieldpath.invalid(path, dict(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
     if kind == "OnDelete":
         text = "only allowed for updateStrategy 'RollingUpdate'"
         return [] if rolling is None else [fieldpath.invalid(f"{path}.rollingUpdate", rolling, text)]

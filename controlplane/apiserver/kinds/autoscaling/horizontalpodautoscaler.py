@@ -74,6 +74,9 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         found: list[FieldError] = []
         if least is not None and least < 1:
             found.append(fieldpath.invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+            if not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
+                text = "must specify at least one Object or External metric to support scaling to zero replicas"
+                found.append(fieldpath.forbidden("spec.metrics", text))
         if most < 1:
             found.append(fieldpath.invalid("spec.maxReplicas", most, "must be greater than 0"))
         if least is not None and most < least:

@@ -48,12 +48,15 @@ def default_job_spec(spec: Object) -> None:
 def generate_selector(job: Object) -> None:
     """Label the template with the Job's uid and name, and select by the uid."""
     metadata = job["spec"]["template"].setdefault("metadata", {})
-    labels = dict(metadata.get("labels") or {})
+    given, own = metadata.get("labels") or {}, job["metadata"].get("labels")
+    labels = dict(given)
     labels.update(dict.fromkeys(NAME_LABELS, job["metadata"].get("name") or ""))
     labels.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
     metadata["labels"] = labels
     selector = job["spec"].setdefault("selector", {})
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), UID_LABELS[0]: job["metadata"]["uid"]}
+    if not own or own == given:
+        job["metadata"]["labels"] = dict(labels)  # a Job without labels of its own carries those of its pods
 
 
 def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False) -> list[FieldError]:

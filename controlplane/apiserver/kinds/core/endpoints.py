@@ -52,7 +52,13 @@ def _check_subset(subset: Object, path: str) -> list[FieldError]:
     for part in ("addresses", "notReadyAddresses"):
         for position, address in enumerate(subset.get(part) or ()):
             ip = address.get("ip") or ""
-            found += checks.each(f"{path}.{part}[{position}].ip", ip, names.is_ip(ip))
+            where = f"{path}.{part}[{position}]"
+            found += checks.each(f"{where}.ip", ip, names.is_ip(ip))
+            if address.get("hostname"):
+                found += checks.each(f"{where}.hostname", address["hostname"], names.is_dns1123_label(address["hostname"]))
+            node = address.get("nodeName")
+            if node is not None:
+                found += checks.each(f"{where}.nodeName", node, names.is_dns1123_subdomain(node))
     ports: Sequence[Object] = subset.get("ports") or ()
     for position, port in enumerate(ports):
         where = f"{path}.ports[{position}]"

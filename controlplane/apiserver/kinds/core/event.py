@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath
+from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared.event_table import EVENT_COLUMNS, SELECTABLE, event_fields, event_row
@@ -20,6 +20,7 @@ class EventStrategy(Strategy):
     columns = EVENT_COLUMNS
     selectable_names = SELECTABLE
     allow_create_on_update = True
+    name_is_valid = staticmethod(names.is_path_segment)
 
     def __init__(self, ttl: int) -> None:
         self.ttl = ttl

@@ -1,12 +1,14 @@
 """LimitRanges: bounds and defaults for what pods and containers of a namespace ask for."""
 
+import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath, quantity
+from apimachinery import fieldpath, names, quantity
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.amounts import canonical_amounts, resource_value
 from controlplane.apiserver.kinds.shared.columns import NAME
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -26,13 +28,16 @@ class LimitRangeStrategy(Strategy):
             if item.get("type") == "Container":
                 _fill(item)
 
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        if not obj["metadata"].get("name"):
+            obj["metadata"]["name"] = str(uuid.uuid4())  # the one kind that names itself
+
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
         taken: set[str] = set()
         for position, item in enumerate(obj["spec"].get("limits") or ()):
             path, kind = f"spec.limits[{position}]", item.get("type") or ""
-            if not kind:
-                found.append(fieldpath.required(f"{path}.type"))
+            found += checks.each(f"{path}.type", kind, names.is_qualified_name(kind))
             if kind in taken:
                 found.append(fieldpath.duplicate(f"{path}.type", kind))
             taken.add(kind)

@@ -90,11 +90,11 @@ def _label_with_name(obj: Object) -> None:
 
 def _check_finalizers(obj: Object) -> list[FieldError]:
     found: list[FieldError] = []
-    for position, finalizer in enumerate((obj.get("spec") or {}).get("finalizers") or ()):
-        path = f"spec.finalizers[{position}]"
+    path = "spec.finalizers"  # upstream does not count them
+    for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
         problems = names.is_qualified_name(finalizer)
         found += [fieldpath.invalid(path, finalizer, problem) for problem in problems]
-        if not problems and "/" not in finalizer and finalizer != FINALIZER:
+        if "/" not in finalizer and finalizer != FINALIZER:
             found.append(
                 fieldpath.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
             )

@@ -109,7 +109,7 @@ def _check_taints(taints: Any) -> list[FieldError]:
     found: list[FieldError] = []
     taken: set[tuple[str, str]] = set()
     for position, taint in enumerate(taints):
-        path = f"spec.taints[{position}]"
+        path = f"metadata.taints[{position}]"  # upstream's path, odd as it is
         key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
         found += checks.label_key(key, f"{path}.key")
         problems = names.is_label_value(value)

@@ -85,8 +85,9 @@ def _check_docker(data: Mapping[str, str], key: str) -> list[FieldError]:
         return [fieldpath.required(f"data[{key}]")]
     try:
         content = json.loads(base64.b64decode(data[key]))
-    except ValueError as error:
-        return [fieldpath.invalid(f"data[{key}]", "<secret contents redacted>", f"invalid JSON: {type(error).__name__}")]
+    except ValueError:
+        text = "invalid character looking for beginning of value" if data[key] else "unexpected end of JSON input"
+        return [fieldpath.invalid(f"data[{key}]", "<secret contents redacted>", text)]
     if not isinstance(content, dict):
         return [fieldpath.invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")]
     return []

@@ -52,7 +52,10 @@ class IngressStrategy(Strategy):
         for position, entry in enumerate(spec.get("tls") or ()):
             for at, host in enumerate(entry.get("hosts") or ()):
                 found += _check_host(host, f"spec.tls[{position}].hosts[{at}]")
-        if spec.get("ingressClassName"):
+            secret = entry.get("secretName")
+            if secret:
+                found += checks.each(f"spec.tls[{position}].secretName", secret, names.is_dns1123_subdomain(secret))
+        if spec.get("ingressClassName") is not None:
             problems = names.is_dns1123_subdomain(spec["ingressClassName"])
             found += checks.each("spec.ingressClassName", spec["ingressClassName"], problems)
         return found
@@ -108,7 +111,7 @@ def _check_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
     for position, entry in enumerate(http.get("paths") or ()):
         where = f"{path}.http.paths[{position}]"
         kind, text = entry.get("pathType"), entry.get("path") or ""
-        if not kind:
+        if kind is None:
             found.append(fieldpath.required(f"{where}.pathType", "pathType must be specified"))
         elif kind not in _PATH_TYPES:
             found.append(fieldpath.not_supported(f"{where}.pathType", kind, _PATH_TYPES))
@@ -133,10 +136,10 @@ def _check_backend(backend: Mapping[str, Any], path: str) -> list[FieldError]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
         return [fieldpath.invalid(path, "", "cannot set both resource and service backends")]
-    if service is None and resource is None:
-        return [fieldpath.required(path, "resource or service backend is required")]
+    if resource is not None:
+        return _check_resource(resource, f"{path}.resource")
     if service is None:
-        return []
+        return [fieldpath.invalid(path, "", "resource or service backend is required")]
     name, port = service.get("name") or "", service.get("port") or {}
     if name:
         found = checks.each(f"{path}.service.name", name, names.is_dns1035_label(name))
@@ -150,3 +153,16 @@ def _check_backend(backend: Mapping[str, Any], path: str) -> list[FieldError]:
     if label:
         return found + checks.each(f"{path}.service.port.name", label, names.is_port_name(label))
     return found + checks.each(f"{path}.service.port.number", number, names.is_port_number(number))
+
+
+def _check_resource(resource: Mapping[str, Any], path: str) -> list[FieldError]:
+    """A reference to some object of the same namespace."""
+    group = resource.get("apiGroup")
+    found = [] if group is None else checks.each(f"{path}.apiGroup", group, names.is_dns1123_subdomain(group))
+    for field in ("kind", "name"):
+        value = resource.get(field) or ""
+        if value:
+            found += checks.each(f"{path}.{field}", value, names.is_path_segment(value))
+        else:
+            found.append(fieldpath.required(f"{path}.{field}", f"{field} is required"))
+    return found

@@ -37,6 +37,9 @@ class IngressClassStrategy(Strategy):
             found = _check_prefixed(controller)
         if parameters is None:
             return found
+        group = parameters.get("apiGroup")
+        if group is not None:
+            found += checks.each("spec.parameters.apiGroup", group, names.is_dns1123_subdomain(group))
         for field in ("kind", "name"):
             if not parameters.get(field):
                 found.append(fieldpath.required(f"spec.parameters.{field}", f"{field} is required"))

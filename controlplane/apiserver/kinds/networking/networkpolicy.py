@@ -49,7 +49,8 @@ class NetworkPolicyStrategy(Strategy):
         if len(types) > 2:
             found.append(fieldpath.invalid("spec.policyTypes", types, "may not specify more than two policyTypes"))
         for position, kind in enumerate(types):
-            found += checks.one_of(kind, _TYPES, f"spec.policyTypes[{position}]")
+            if kind not in _TYPES:
+                found.append(fieldpath.not_supported(f"spec.policyTypes[{position}]", kind, _TYPES))
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
@@ -69,7 +70,9 @@ def _check_rule(rule: Mapping[str, Any], peers: str, path: str) -> list[FieldErr
 
 
 def _check_port(port: Mapping[str, Any], path: str) -> list[FieldError]:
-    found = checks.one_of(port.get("protocol"), _PROTOCOLS, f"{path}.protocol")
+    found: list[FieldError] = []
+    if port.get("protocol") not in _PROTOCOLS:
+        found.append(fieldpath.not_supported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS))
     number, end = port.get("port"), port.get("endPort")
     if isinstance(number, str):
         found += checks.each(f"{path}.port", number, names.is_port_name(number))

@@ -24,14 +24,16 @@ class RuntimeClassStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         handler = obj.get("handler") or ""
-        found = [] if handler else [fieldpath.required("handler")]
-        if handler:
-            found += checks.each("handler", handler, names.is_dns1123_label(handler))
+        found = checks.each("handler", handler, names.is_dns1123_label(handler))
         for name, amount in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
             found += resource_value(name, amount, f"overhead.podFixed[{name}]")
         scheduling = obj.get("scheduling") or {}
         found += checks.labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
-        return found + validate_tolerations(scheduling.get("tolerations") or (), "scheduling.tolerations")
+        tolerations = scheduling.get("tolerations") or ()
+        for position, toleration in enumerate(tolerations):
+            if toleration in tolerations[:position]:
+                found.append(fieldpath.duplicate(f"scheduling.tolerations[{position}]", toleration))
+        return found + validate_tolerations(tolerations, "scheduling.tolerations.tolerations")  # upstream's path
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return checks.immutable(obj.get("handler"), old.get("handler"), "handler")

@@ -60,7 +60,7 @@ def default_binding(obj: Object) -> None:
     if not role.get("apiGroup"):
         role["apiGroup"] = GROUP
     for subject in obj.get("subjects") or ():
-        if subject.get("apiGroup") is None and subject.get("kind") in ("User", "Group"):
+        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = GROUP
 
 

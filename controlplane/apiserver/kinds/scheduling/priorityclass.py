@@ -6,6 +6,7 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -51,9 +52,7 @@ class PriorityClassStrategy(Strategy):
         elif value > HIGHEST_USER_PRIORITY:
             text = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
             found.append(fieldpath.forbidden("value", text))
-        if obj.get("preemptionPolicy") not in _POLICIES:
-            found.append(fieldpath.not_supported("preemptionPolicy", obj.get("preemptionPolicy"), _POLICIES))
-        return found
+        return found + checks.one_of(obj.get("preemptionPolicy"), _POLICIES, "preemptionPolicy")
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         found: list[FieldError] = []

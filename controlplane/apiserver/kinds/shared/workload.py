@@ -8,25 +8,26 @@ from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.shared import checks
 
 
-def selector_and_labels(spec: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
-    """``selector`` is there, not empty, well formed, and matches the labels of ``template``."""
+def selector_and_labels(spec: Mapping[str, Any], kind: str = "deployment") -> list[FieldError]:
+    """``spec.selector`` is there, not empty, well formed, and matches the labels of ``spec.template``.
+
+    An absent selector matches nothing, so it is reported together with the labels it does not match. ``kind`` goes into the
+    message about an empty one.
+    """
     selector = spec.get("selector")
-    where = f"{path}.selector"
-    if selector is None:
-        return [fieldpath.required(where)]
-    found = checks.label_selector(selector, where)
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        found.append(fieldpath.invalid(where, selector, "empty selector is invalid for deployment"))
-    if found:
-        return found
-    held = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    found = [fieldpath.required("spec.selector")] if selector is None else checks.label_selector(selector, "spec.selector")
+    if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        text = f"empty selector is invalid for {kind}"
+        found.append(fieldpath.invalid("spec.selector", selector, text))
+    held = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     try:
         matches = labels.from_label_selector(selector).matches(held)
     except ValueError:
-        return [fieldpath.invalid(where, selector, "invalid label selector")]
-    if matches:
-        return []
-    return [fieldpath.invalid(f"{path}.template.metadata.labels", held, "`selector` does not match template `labels`")]
+        return [*found, fieldpath.invalid("spec.selector", selector, "invalid label selector")]
+    if not matches:
+        text = "`selector` does not match template `labels`"
+        found.append(fieldpath.invalid("spec.template.metadata.labels", held, text))
+    return found
 
 
 def always_restarts(template: Mapping[str, Any], path: str = "spec.template") -> list[FieldError]:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
@@ -45,8 +46,8 @@ class CSIDriverStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found: list[FieldError] = []
-        for position, mode in enumerate(spec.get("volumeLifecycleModes") or ()):
-            found += checks.one_of(mode, _MODES, f"spec.volumeLifecycleModes[{position}]")
+        unknown = [mode for mode in spec.get("volumeLifecycleModes") or () if mode not in _MODES]
+        found += [fieldpath.not_supported("spec.volumeLifecycleModes", mode, _MODES) for mode in unknown]
         return found + checks.one_of(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy")
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:

@@ -72,7 +72,9 @@ def _validate_ephemeral(ctx: Context, new: Object, old: Object) -> list[FieldErr
     spec = new["spec"]
     path = "spec.ephemeralContainers"
     others = {one.get("name") for part in ("containers", "initContainers") for one in spec.get(part) or ()}
-    found = validate_ephemeral(spec, scope_of(spec, is_pod=True), path, {name for name in others if name})
+    volumes = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
+    scope = scope_of(spec, volumes, is_pod=True)
+    found = validate_ephemeral(spec, scope, path, {name for name in others if name})
     held = {one.get("name"): one for one in spec.get("ephemeralContainers") or ()}
     for one in old["spec"].get("ephemeralContainers") or ():
         name = one.get("name")

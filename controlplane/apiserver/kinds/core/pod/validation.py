@@ -22,6 +22,18 @@ _UPDATABLE = (
 def validate_pod(pod: Object) -> list[FieldError]:
     spec = pod.get("spec") or {}
     found = validate_pod_spec(spec, "spec", is_pod=True)
+    if not spec.get("serviceAccountName"):
+        found += _tokens_of_nobody(spec)
+    return found
+
+
+def _tokens_of_nobody(spec: Object) -> list[FieldError]:
+    found: list[FieldError] = []
+    for position, volume in enumerate(spec.get("volumes") or ()):
+        for at, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                path = f"spec.volumes[{position}].projected.sources[{at}].serviceAccountToken"
+                found.append(fieldpath.forbidden(path, "must not be specified when serviceAccountName is not set"))
     return found
 
 

@@ -111,8 +111,6 @@ def _ports(ports: Sequence[Mapping[str, Any]], scope: PodScope, path: str) -> li
             found += checks.each(f"{where}.hostPort", host, names.is_port_number(host))
         if port.get("protocol") not in _PROTOCOLS:
             found += checks.one_of(port.get("protocol"), _PROTOCOLS, f"{where}.protocol")
-        if port.get("hostIP"):
-            found += checks.each(f"{where}.hostIP", port["hostIP"], names.is_ip(port["hostIP"]))
         if scope.host_network and host != number and (scope.is_pod or host):
             found.append(fieldpath.invalid(f"{where}.hostPort", host, "must match `containerPort` when `hostNetwork` is true"))
     return found

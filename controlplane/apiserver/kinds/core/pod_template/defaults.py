@@ -5,6 +5,7 @@ Runs for every write of a pod or workload, so it looks at each field once and co
 
 from typing import Any
 
+from controlplane.apiserver.kinds.core.pod_template.images import image_tag
 from controlplane.apiserver.kinds.core.pod_template.volume_defaults import default_volume
 from controlplane.apiserver.kinds.shared.amounts import canonical_amount, canonical_amounts
 
@@ -13,9 +14,7 @@ Object = dict[str, Any]
 
 def default_template(template: Object) -> None:
     """A ``PodTemplateSpec`` inside a workload."""
-    spec = template.get("spec")
-    if spec is not None:
-        default_pod_spec(spec)
+    default_pod_spec(template.setdefault("spec", {}))
     template.setdefault("metadata", {})
 
 
@@ -82,15 +81,6 @@ def default_container(container: Object) -> None:
         for hook in ("postStart", "preStop"):
             if lifecycle.get(hook):
                 default_handler(lifecycle[hook])
-
-
-def image_tag(image: str) -> str:
-    """The tag an image reference asks for; ``latest`` when it has neither tag nor digest."""
-    name, at, _ = image.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
-    if colon:
-        return tag
-    return "" if at else "latest"
 
 
 def default_probe(probe: Object) -> None:

@@ -41,7 +41,7 @@ def validate_env(container: Mapping[str, Any], path: str) -> list[FieldError]:
         if source is not None:
             found += _value_from(variable, source, f"{path}.env[{position}].valueFrom")
     for position, source in enumerate(container.get("envFrom") or ()):
-        found += _env_from(source, f"{path}.envFrom[{position}]")
+        found += _env_from(source, f"{path}.envFrom[{position}]", f"{path}.envFrom")
     return found
 
 
@@ -68,8 +68,9 @@ def _value_from(variable: Mapping[str, Any], source: Mapping[str, Any], path: st
 
 def _key_ref(reference: Mapping[str, Any], path: str) -> list[FieldError]:
     found: list[FieldError] = []
-    if "volumeName" not in reference and not reference.get("name"):
-        found.append(fieldpath.required(f"{path}.name"))
+    if "volumeName" not in reference:
+        name = reference.get("name") or ""
+        found += checks.each(f"{path}.name", name, names.is_dns1123_subdomain(name))
     key = reference.get("key") or ""
     if not key:
         found.append(fieldpath.required(f"{path}.key"))
@@ -78,7 +79,8 @@ def _key_ref(reference: Mapping[str, Any], path: str) -> list[FieldError]:
     return found
 
 
-def _env_from(source: Mapping[str, Any], path: str) -> list[FieldError]:
+def _env_from(source: Mapping[str, Any], path: str, whole: str) -> list[FieldError]:
+    """``whole`` is the path of the list: upstream names it where a source is missing or doubled."""
     found: list[FieldError] = []
     prefix = source.get("prefix")
     if prefix:
@@ -91,9 +93,9 @@ def _env_from(source: Mapping[str, Any], path: str) -> list[FieldError]:
         else:
             found += checks.each(f"{path}.{name}.name", referred, names.is_dns1123_subdomain(referred))
     if not given:
-        found.append(fieldpath.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        found.append(fieldpath.invalid(whole, "", "must specify one of: `configMapRef` or `secretRef`"))
     elif len(given) > 1:
-        found.append(fieldpath.invalid(path, "", "may not have more than one field specified at a time"))
+        found.append(fieldpath.invalid(whole, "", "may not have more than one field specified at a time"))
     return found
 
 

@@ -155,36 +155,32 @@ def _field_requirement(expression: Mapping[str, Any], path: str) -> list[FieldEr
 def _pod_term(term: Mapping[str, Any], path: str) -> list[FieldError]:
     found = checks.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
     found += checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
-    for position, namespace in enumerate(term.get("namespaces") or ()):
-        found += checks.each(f"{path}.namespace[{position}]", namespace, names.is_dns1123_label(namespace))
+    for namespace in term.get("namespaces") or ():
+        found += checks.each(f"{path}.namespace", namespace, names.is_dns1123_label(namespace))
     return found + _topology_key(term, path)
 
 
 def _topology_key(term: Mapping[str, Any], path: str) -> list[FieldError]:
-    key = term.get("topologyKey") or ""
-    return (
-        checks.label_key(key, f"{path}.topologyKey") if key else [fieldpath.required(f"{path}.topologyKey", "can not be empty")]
-    )
+    key, where = term.get("topologyKey") or "", f"{path}.topologyKey"
+    found = [] if key else [fieldpath.required(where, "can not be empty")]
+    return found + checks.label_key(key, where)
 
 
 def _spread(constraints: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
     found: list[FieldError] = []
-    taken: set[tuple[str, str]] = set()
+    pairs = [(one.get("topologyKey") or "", one.get("whenUnsatisfiable") or "") for one in constraints]
     for position, constraint in enumerate(constraints):
         where = f"{path}[{position}]"
         skew, action = constraint.get("maxSkew") or 0, constraint.get("whenUnsatisfiable") or ""
         if skew <= 0:
             found.append(fieldpath.invalid(f"{where}.maxSkew", skew, "must be greater than zero"))
-        if constraint.get("topologyKey"):
-            found += checks.label_key(constraint["topologyKey"], f"{where}.topologyKey")
-        else:
+        if not constraint.get("topologyKey"):
             found.append(fieldpath.required(f"{where}.topologyKey", "can not be empty"))
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             found.append(fieldpath.not_supported(f"{where}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
-        pair = (constraint.get("topologyKey") or "", action)
-        if pair in taken:
+        pair = pairs[position]
+        if pair in pairs[position + 1 :]:
             found.append(fieldpath.duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}"))
-        taken.add(pair)
         found += _min_domains(constraint, action, where)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(field) not in (None, "Honor", "Ignore"):

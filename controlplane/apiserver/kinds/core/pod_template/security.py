@@ -24,12 +24,15 @@ def _ids(context: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _profile(profile: Mapping[str, Any] | None, path: str, name: str) -> list[FieldError]:
+    """A seccomp or AppArmor profile; ``path`` ends in the field's own name."""
     if profile is None:
         return []
     kind, local = profile.get("type"), profile.get("localhostProfile")
     found: list[FieldError] = []
     if kind not in _PROFILES:
-        found.append(fieldpath.not_supported(f"{path}.type", kind, _PROFILES) if kind else fieldpath.required(f"{path}.type"))
+        missing = f"type is required when {path.rpartition('.')[2]} is set"
+        where = f"{path}.type"
+        found.append(fieldpath.not_supported(where, kind, _PROFILES) if kind else fieldpath.required(where, missing))
     if kind == "Localhost":
         if not local:
             text = f"must be set when {name} type is Localhost"
@@ -92,7 +95,7 @@ def _sysctls(context: Mapping[str, Any], spec: Mapping[str, Any], path: str) -> 
         if not name:
             found.append(fieldpath.required(where))
         elif len(name) > 253 or not _SYSCTL_RE.fullmatch(name):
-            text = f"must have at most 253 characters and match regex ^{_SYSCTL_RE.pattern}$"
+            text = f"must have at most 253 characters and match regex {_SYSCTL_RE.pattern}"
             found.append(fieldpath.invalid(where, name, text))
         elif name in taken:
             found.append(fieldpath.duplicate(where, name))

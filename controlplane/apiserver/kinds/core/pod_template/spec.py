@@ -18,8 +18,8 @@ _MAX_INT32 = 2**31 - 1
 _MAX_SEARCH_CHARACTERS = 2048
 
 
-def scope_of(spec: Mapping[str, Any], *, is_pod: bool) -> PodScope:
-    volumes = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
+def scope_of(spec: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]], *, is_pod: bool) -> PodScope:
+    """What the checks of containers must know; ``volumes`` are those that may be mounted."""
     grace = spec.get("terminationGracePeriodSeconds")
     return PodScope(volumes, 30 if grace is None else grace, bool(spec.get("hostNetwork")), is_pod)
 
@@ -41,10 +41,8 @@ def validate_template(template: Mapping[str, Any], path: str) -> list[FieldError
 
 def validate_pod_spec(spec: Mapping[str, Any], path: str, *, is_pod: bool = False) -> list[FieldError]:
     """A ``PodSpec`` at ``path``; ``is_pod`` for a Pod itself."""
-    found: list[FieldError] = []
-    if spec.get("volumes"):
-        found += validate_volumes(spec["volumes"], f"{path}.volumes")
-    found += validate_containers(spec, scope_of(spec, is_pod=is_pod), path)
+    found, volumes = validate_volumes(spec.get("volumes") or [], f"{path}.volumes")
+    found += validate_containers(spec, scope_of(spec, volumes, is_pod=is_pod), path)
     if spec.get("restartPolicy") not in _RESTART_POLICIES:
         found += checks.one_of(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy")
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
@@ -91,9 +89,6 @@ def _numbers(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         text = names.range_error(1, _MAX_INT32)
         found.append(fieldpath.invalid(f"{path}.activeDeadlineSeconds", deadline, text))
-    grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and grace < 0:
-        found.append(fieldpath.invalid(f"{path}.terminationGracePeriodSeconds", grace, checks.NOT_NEGATIVE))
     return found
 
 

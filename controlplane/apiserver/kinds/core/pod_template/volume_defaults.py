@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from controlplane.apiserver.kinds.core.pod_template.images import image_tag
 from controlplane.apiserver.kinds.shared.amounts import canonical_amount
 
 Object = dict[str, Any]
@@ -62,10 +63,7 @@ def _host_path(source: Object) -> None:
 
 def _image(source: Object) -> None:
     if not source.get("pullPolicy"):
-        name, at, _ = str(source.get("reference") or "").partition("@")
-        tag = name.rpartition("/")[2].partition(":")[2]
-        latest = tag == "latest" or (not tag and not at)
-        source["pullPolicy"] = "Always" if latest else "IfNotPresent"
+        source["pullPolicy"] = "Always" if image_tag(str(source.get("reference") or "")) == "latest" else "IfNotPresent"
 
 
 def _ephemeral(source: Object) -> None:

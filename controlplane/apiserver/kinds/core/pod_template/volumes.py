@@ -13,21 +13,25 @@ _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 
 
-def validate_volumes(volumes: list[dict[str, Any]], path: str) -> list[FieldError]:
+def validate_volumes(volumes: list[dict[str, Any]], path: str) -> tuple[list[FieldError], dict[str, Source]]:
+    """What is wrong, and the good volumes by name: mounts of the others are reported too, as upstream does."""
     found: list[FieldError] = []
-    seen: set[str] = set()
+    good: dict[str, Source] = {}
     for position, volume in enumerate(volumes):
         where = f"{path}[{position}]"
         name = volume.get("name") or ""
-        found += _one_volume(volume, where)
+        problems = _one_volume(volume, where)
         if not name:
-            found.append(fieldpath.required(f"{where}.name"))
+            problems.append(fieldpath.required(f"{where}.name"))
         else:
-            found += checks.each(f"{where}.name", name, names.is_dns1123_label(name))
-        if name in seen:
-            found.append(fieldpath.duplicate(f"{where}.name", name))
-        seen.add(name)
-    return found
+            problems += checks.each(f"{where}.name", name, names.is_dns1123_label(name))
+        if name in good:
+            problems.append(fieldpath.duplicate(f"{where}.name", name))
+        if problems:
+            found += problems
+        else:
+            good[name] = volume
+    return found, good
 
 
 def _one_volume(volume: Source, path: str) -> list[FieldError]:
@@ -87,12 +91,13 @@ def _config_map(source: Source, path: str) -> list[FieldError]:
 
 def _downward(source: Source, path: str) -> list[FieldError]:
     found = _mode(source, path)
-    for position, item in enumerate(source.get("items") or ()):
-        found += _downward_file(item, f"{path}.items[{position}]")
+    for item in source.get("items") or ():
+        found += _downward_file(item, path)
     return found
 
 
 def _downward_file(item: Source, path: str) -> list[FieldError]:
+    """``path`` is that of the volume: upstream does not count its files."""
     found = [] if item.get("path") else [fieldpath.required(f"{path}.path")]
     found += _file_path(item.get("path") or "", f"{path}.path") + _mode(item, path, "mode")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
@@ -115,7 +120,7 @@ def _projected(source: Source, path: str) -> list[FieldError]:
         given = [name for name, value in part.items() if value is not None]
         found += [fieldpath.forbidden(f"{where}.{name}", "may not specify more than 1 volume type") for name in given[1:]]
         for name in given[:1]:
-            found += _projected_part(name, part[name], f"{where}.{name}")
+            found += _projected_part(name, part[name], f"{where}.{name}", path)
             for written in _paths_written(name, part[name]):
                 if written in taken:
                     found.append(fieldpath.invalid(path, written, f"conflicting duplicate paths for {name}"))
@@ -123,15 +128,15 @@ def _projected(source: Source, path: str) -> list[FieldError]:
     return found
 
 
-def _projected_part(name: str, part: Source, path: str) -> list[FieldError]:
+def _projected_part(name: str, part: Source, path: str, volume: str) -> list[FieldError]:
     found: list[FieldError] = []
     if name in ("secret", "configMap"):
         if not part.get("name"):
             found.append(fieldpath.required(f"{path}.name"))
         return found + _items(part, path)
     if name == "downwardAPI":
-        for position, item in enumerate(part.get("items") or ()):
-            found += _downward_file(item, f"{path}.items[{position}]")
+        for item in part.get("items") or ():
+            found += _downward_file(item, path)
     elif name == "serviceAccountToken":
         seconds = part.get("expirationSeconds")
         if seconds is not None and seconds < 600:
@@ -142,9 +147,9 @@ def _projected_part(name: str, part: Source, path: str) -> list[FieldError]:
             text = "may not specify a duration larger than 2^32 seconds"
             found.append(fieldpath.invalid(f"{path}.expirationSeconds", seconds, text))
         if not part.get("path"):
-            found.append(fieldpath.required(f"{path}.path"))
+            found.append(fieldpath.required(f"{volume}.path"))
         else:
-            found += _file_path(part["path"], f"{path}.path")
+            found += _file_path(part["path"], f"{volume}.path")
     elif name == "clusterTrustBundle" and not part.get("path"):
         found.append(fieldpath.required(f"{path}.path"))
     return found
@@ -169,7 +174,7 @@ def _host_path(source: Source, path: str) -> list[FieldError]:
         return [fieldpath.required(f"{path}.path")]
     found = no_backstep(text, f"{path}.path")
     if kind not in _HOST_PATH_TYPES:
-        found.append(fieldpath.not_supported(f"{path}.type", kind, [one for one in _HOST_PATH_TYPES if one]))
+        found.append(fieldpath.not_supported(f"{path}.type", kind, _HOST_PATH_TYPES))
     return found
 
 
@@ -179,8 +184,8 @@ def _claim(source: Source, path: str) -> list[FieldError]:
 
 def _nfs(source: Source, path: str) -> list[FieldError]:
     found = [fieldpath.required(f"{path}.{field}") for field in ("server", "path") if not source.get(field)]
-    if source.get("path") and not source["path"].startswith("/"):
-        found.append(fieldpath.invalid(f"{path}.path", source["path"], "must be an absolute path"))
+    if not str(source.get("path") or "").startswith("/"):
+        found.append(fieldpath.invalid(f"{path}.path", source.get("path") or "", "must be an absolute path"))
     return found
 
 

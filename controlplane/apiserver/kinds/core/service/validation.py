@@ -59,7 +59,7 @@ def _check_ports(ports: Sequence[Object], kind: Any) -> list[FieldError]:
         found += _check_port(port, path, len(ports) > 1, taken)
         protocol, number, node_port = port.get("protocol") or "", port.get("port") or 0, port.get("nodePort") or 0
         if (protocol, number) in pairs:
-            found.append(fieldpath.duplicate(path, dict(port)))
+            found.append(fieldpath.duplicate(path, {"port": number, "protocol": protocol}))
         pairs.add((protocol, number))
         if kind == "LoadBalancer" and number == _KUBELET_PORT:
             text = f"may not expose port {number} externally since it is used by kubelet"
@@ -153,9 +153,9 @@ def _load_balancer(spec: Object) -> list[FieldError]:
     ranges = spec.get("loadBalancerSourceRanges") or ()
     if ranges and not balanced:
         text = "may only be used when `type` is 'LoadBalancer'"
-        found.append(fieldpath.forbidden("spec.loadBalancerSourceRanges", text))
+        found.append(fieldpath.forbidden("spec.LoadBalancerSourceRanges", text))
     for position, text in enumerate(ranges):
-        found += checks.each(f"spec.loadBalancerSourceRanges[{position}]", text, names.is_cidr(text.strip()))
+        found += checks.each(f"spec.LoadBalancerSourceRanges[{position}]", text, names.is_cidr(text.strip()))
     if spec.get("allocateLoadBalancerNodePorts") is not None and not balanced:
         text = "may only be used when `type` is 'LoadBalancer'"
         found.append(fieldpath.forbidden("spec.allocateLoadBalancerNodePorts", text))

@@ -83,7 +83,7 @@ REFUSED: list[tuple[str, Object, str]] = [
     ),
     (
         "ingresses",
-        ingress(rules=paths(pathType="")),
+        ingress(rules=[{"http": {"paths": [{"path": "/", "backend": BACKEND}]}}]),
         "spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified",
     ),
     (
@@ -91,7 +91,7 @@ REFUSED: list[tuple[str, Object, str]] = [
         ingress(rules=[{"host": "1.2.3.4"}]),
         'spec.rules[0].host: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
     ),
-    ("ingresses", ingress(defaultBackend={}), "spec.defaultBackend: Required value: resource or service backend is required"),
+    ("ingresses", ingress(defaultBackend={}), 'spec.defaultBackend: Invalid value: "": resource or service backend is required'),
     ("ingressclasses", {"spec": {"controller": "x"}}, 'spec.controller: Invalid value: "x": must be a domain-prefixed path'),
     (
         "networkpolicies",

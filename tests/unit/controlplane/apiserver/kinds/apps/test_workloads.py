@@ -103,7 +103,7 @@ INVALID = [
     (
         "deployments",
         {"strategy": {"type": "Slow"}},
-        'spec.strategy.type: Unsupported value: "Slow": supported values: "Recreate", "RollingUpdate"',
+        'spec.strategy: Unsupported value: {"type":"Slow"}: supported values: "Recreate", "RollingUpdate"',
     ),
     (
         "deployments",
@@ -125,7 +125,7 @@ INVALID = [
         {"minReadySeconds": 600},
         "spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds",
     ),
-    ("replicasets", {"template": None}, "spec.template: Required value"),
+    ("replicasets", {"template": None}, "spec.template.spec.containers: Required value"),
     (
         "daemonsets",
         {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}},
@@ -139,7 +139,7 @@ INVALID = [
     (
         "statefulsets",
         {"podManagementPolicy": "Random"},
-        'spec.podManagementPolicy: Unsupported value: "Random": supported values: "OrderedReady", "Parallel"',
+        "spec.podManagementPolicy: Invalid value: \"Random\": must be 'OrderedReady' or 'Parallel'",
     ),
 ]
 

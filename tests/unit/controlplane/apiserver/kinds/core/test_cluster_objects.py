@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - messages are searched for, so they stay on one line
 """Namespaces, Nodes, Endpoints, LimitRanges, ResourceQuotas."""
 
 from typing import Any
@@ -66,12 +67,12 @@ def test_pod_cidr_is_kept_in_both_forms_and_stays() -> None:
 @pytest.mark.parametrize(
     ("taints", "message"),
     [
-        ([{"key": "a"}], "spec.taints[0].effect: Required value"),
+        ([{"key": "a"}], "metadata.taints[0].effect: Required value"),
         (
             [{"key": "a", "effect": "Never"}],
-            'spec.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"',
+            'metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"',
         ),
-        ([{"key": "a", "effect": "NoExecute"}] * 2, "spec.taints[1]: Duplicate value:"),
+        ([{"key": "a", "effect": "NoExecute"}] * 2, "metadata.taints[1]: Duplicate value:"),
     ],
 )
 def test_taints(taints: list[Object], message: str) -> None:

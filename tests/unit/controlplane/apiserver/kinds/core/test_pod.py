@@ -51,8 +51,9 @@ def test_defaults(kind: Strategy) -> None:
         ("nginx:latest", "Always"),
         ("nginx:1", "IfNotPresent"),
         ("host:5000/nginx", "Always"),
-        ("nginx@sha256:abc", "IfNotPresent"),
-        ("nginx:latest@sha256:abc", "Always"),
+        (f"nginx@sha256:{'a' * 64}", "IfNotPresent"),
+        (f"nginx:latest@sha256:{'a' * 64}", "Always"),
+        ("Not a name", "IfNotPresent"),
     ],
 )
 def test_pull_policy_follows_the_tag(kind: Strategy, image: str, policy: str) -> None:
@@ -81,7 +82,7 @@ def test_probe_and_volume_defaults(kind: Strategy) -> None:
         {"name": "c", "projected": {"sources": sources}},
         {"name": "d", "hostPath": {"path": "/"}},
     ]
-    spec = created(kind, pod(containers=[container], volumes=volumes))["spec"]
+    spec = created(kind, pod(containers=[container], volumes=volumes, serviceAccountName="robot"))["spec"]
     assert spec["containers"][0]["livenessProbe"] == {
         "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
         "timeoutSeconds": 1,

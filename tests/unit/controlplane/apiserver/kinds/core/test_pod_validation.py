@@ -138,7 +138,7 @@ CONTAINERS = [
     ),
     refused(
         {"envFrom": [{}]},
-        message='spec.containers[0].envFrom[0]: Invalid value: "": must specify one of: `configMapRef` or `secretRef`',
+        message='spec.containers[0].envFrom: Invalid value: "": must specify one of: `configMapRef` or `secretRef`',
         id="envFrom",
     ),
     refused(
