@@ -236,7 +236,9 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
         try:
             yield bench
         finally:
+            uids = workers.uids()
             for task in tasks:
                 task.cancel()
-            for uid in [*workers.uids()]:
+            await asyncio.wait(tasks)
+            for uid in uids:  # only now: a worker that still ran might have begun another probe
                 probes.remove(uid)

@@ -1,0 +1,98 @@
+"""KubeletConfiguration files and flags."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from node.kubelet.__main__ import DAEMON, read_config
+from node.kubelet.admission import refuse
+from node.kubelet.config import ConfigError, KubeletConfig, parse
+from tests.support.pod_workers import container, pod
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def test_fields_are_read() -> None:
+    lines = ["maxPods: 20", "clusterDNS: [10.96.0.10]", "syncFrequency: 1m30s", "containerLogMaxSize: 5Mi"]
+    config = parse(HEAD + "\n".join([*lines, "authentication: {x509: {clientCAFile: /ca}}"]))
+    assert config.max_pods == 20
+    assert config.cluster_dns == ("10.96.0.10",)
+    assert config.sync_frequency == 90
+    assert config.container_log_max_size == 5 << 20
+    assert config.client_ca_file == Path("/ca")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("kind: Pod", "expected kind KubeletConfiguration", id="kind"),
+        pytest.param(HEAD + "maxPodz: 3", 'unknown field "maxPodz"', id="unknown"),
+        pytest.param(HEAD + "authentication: {anon: true}", 'unknown field "authentication.anon"', id="unknown, nested"),
+        pytest.param(HEAD + "maxPods: many", "maxPods: must be a whole number", id="type"),
+        pytest.param(HEAD + "cgroupDriver: magic", "cgroupDriver must be cgroupfs or systemd", id="value"),
+        pytest.param(HEAD + "syncFrequency: soon", "syncFrequency", id="duration"),
+        pytest.param(HEAD + "tlsCertFile: /x", "must be given together", id="pair"),
+        pytest.param("{", "not YAML", id="yaml"),
+    ],
+)
+def test_mistakes_are_named(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse(text)
+
+
+def _options(*arguments: str) -> dict[str, Any]:
+    command = click.Command("kubelet", params=list(DAEMON.params))
+    return command.make_context("kubelet", list(arguments)).params
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(HEAD + "maxPods: 20\nport: 1")
+    config = read_config(_options("--config", str(tmp_path / "c.yaml"), "--port", "2", "--hostname-override", "Node-A"))
+    assert (config.max_pods, config.port, config.node_name) == (20, 2, "node-a")
+
+
+def test_a_private_root_keeps_its_logs(tmp_path: Path) -> None:
+    assert read_config(_options("--root-dir", "/x")).pod_logs_dir == Path("/x/pod-logs")
+    assert read_config(_options()).pod_logs_dir == Path("/var/log/pods")
+
+
+def test_taints_and_labels() -> None:
+    config = read_config(_options("--register-with-taints", "a=b:NoSchedule,c:NoExecute", "--node-labels", "x=1,y=2"))
+    assert config.register_with_taints == (
+        {"key": "a", "value": "b", "effect": "NoSchedule"},
+        {"key": "c", "effect": "NoExecute"},
+    )
+    assert config.node_labels == {"x": "1", "y": "2"}
+    with pytest.raises(click.UsageError, match="invalid taint"):
+        read_config(_options("--register-with-taints", "a=b"))
+    with pytest.raises(click.UsageError, match="not-an-ip"):
+        read_config(_options("--node-ip", "not-an-ip"))
+
+
+async def test_a_kubeconfig_is_needed() -> None:
+    with pytest.raises(click.UsageError, match="--kubeconfig is needed"):
+        await DAEMON.main(_options())
+
+
+def test_admission_counts_what_is_taken() -> None:
+    allocatable = {"cpu": "1", "memory": "1Gi", "pods": "2"}
+    small = pod("a", containers=[container(resources={"requests": {"cpu": "600m"}})])
+    assert refuse(small, [], allocatable) is None
+    refused = refuse(pod("b", containers=[container(resources={"requests": {"cpu": "600m"}})]), [small], allocatable)
+    assert refused == (
+        "OutOfcpu",
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 600, capacity: 1000",
+    )
+    assert refuse(pod(), [pod("a"), pod("b")], allocatable) == (
+        "OutOfpods",
+        "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2",
+    )
+    done = {**pod("a"), "status": {"phase": "Succeeded"}}
+    assert refuse(pod(), [done, done], allocatable) is None
+
+
+def test_defaults_are_upstreams() -> None:
+    config = KubeletConfig()
+    assert (config.port, config.healthz_port, config.max_pods, config.node_lease_duration_seconds) == (10250, 10248, 110, 40)

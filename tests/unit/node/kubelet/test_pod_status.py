@@ -1,0 +1,140 @@
+"""The status of a pod: phases, container states and conditions from what is observed."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from node.kubelet.pod_status import Inputs, pod_status
+from node.kubelet.pod_sync import not_yet_over
+from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from tests.support.pod_workers import container, pod
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SANDBOX = ObservedSandbox("s", 0, True, 1, ("10.244.0.2",))
+SIDECAR = container("side", restartPolicy="Always")
+
+
+def one(name: str = "main", state: State = State.RUNNING, code: int = 0, **more: Any) -> ObservedContainer:
+    return ObservedContainer(f"id-{name}", name, "s", state, exit_code=code, started_at=10**18, finished_at=10**18, **more)
+
+
+def seen(*containers: ObservedContainer) -> ObservedPod:
+    return ObservedPod("u", sandboxes=(SANDBOX,), containers=containers)
+
+
+def made(wanted: dict[str, Any], observed: ObservedPod, **given: Any) -> dict[str, Any]:
+    return pod_status(wanted, observed, Inputs(NOW, node_ips=("192.0.2.1",), **given))
+
+
+def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    return next(each for each in status["conditions"] if each["type"] == kind)
+
+
+BACK_OFF = {"main": ("CrashLoopBackOff", "back-off 10s restarting")}
+
+PHASES = [
+    pytest.param(pod(), ObservedPod("u"), {}, "Pending", id="nothing yet"),
+    pytest.param(pod(), seen(one(state=State.CREATED)), {}, "Pending", id="created"),
+    pytest.param(pod(), seen(one()), {}, "Running", id="running"),
+    pytest.param(pod(), seen(one(state=State.EXITED, code=1)), {"waiting": BACK_OFF}, "Running", id="backing off"),
+    pytest.param(pod(restartPolicy="OnFailure"), seen(one(state=State.EXITED, code=1)), {}, "Running", id="OnFailure failed"),
+    pytest.param(pod(restartPolicy="OnFailure"), seen(one(state=State.EXITED)), {}, "Succeeded", id="OnFailure succeeded"),
+    pytest.param(pod(restartPolicy="Never"), seen(one(state=State.EXITED, code=1)), {}, "Failed", id="Never failed"),
+    pytest.param(pod(), seen(one(state=State.EXITED, code=143)), {"stopped": True}, "Failed", id="ended by a signal"),
+    pytest.param(pod(), seen(one(state=State.EXITED)), {"stopped": True}, "Succeeded", id="ended politely"),
+    pytest.param(pod(), ObservedPod("u"), {"stopped": True}, "Failed", id="ended before it began"),
+    pytest.param(pod(), seen(one()), {"failure": ("Evicted", "m")}, "Failed", id="evicted"),
+    pytest.param(pod(initContainers=[container("i")]), seen(one("i")), {}, "Pending", id="initialising"),
+    pytest.param(pod(initContainers=[container("i")]), seen(one("i", State.EXITED, 1)), {}, "Pending", id="init failed, retried"),
+    pytest.param(
+        pod(initContainers=[container("i")], restartPolicy="Never"), seen(one("i", State.EXITED, 1)), {}, "Failed", id="no retry"
+    ),
+    pytest.param(pod(initContainers=[SIDECAR]), seen(one("side"), one()), {}, "Running", id="with a sidecar"),
+    pytest.param(pod(), seen(one()), {"previous": {"phase": "Failed"}}, "Failed", id="an end is final"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "observed", "given", "phase"), PHASES)
+def test_phase(wanted: dict[str, Any], observed: ObservedPod, given: dict[str, Any], phase: str) -> None:
+    assert made(wanted, observed, **given)["phase"] == phase
+
+
+def test_a_new_pod() -> None:
+    status = made(pod(), ObservedPod("u"))
+    assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert status["startTime"] == "2026-01-01T12:00:00Z"
+    assert "podIP" not in status
+    assert status["hostIP"] == "192.0.2.1"
+    assert condition(status, "Ready")["message"] == "containers with unready status: [main]"
+    assert condition(status, "PodReadyToStartContainers")["status"] == "False"
+    assert status["observedGeneration"] == 1
+
+
+def test_a_ready_pod() -> None:
+    status = made(pod(), seen(one()))
+    assert {each["type"]: each["status"] for each in status["conditions"]} == dict.fromkeys(
+        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"), "True"
+    )
+    assert status["podIPs"] == [{"ip": "10.244.0.2"}]
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    first = made(pod(), seen(one()))
+    later = pod_status(pod(), seen(one()), Inputs(NOW.replace(hour=13), previous=first))
+    assert later["conditions"] == first["conditions"]
+    unready = pod_status(pod(), seen(one()), Inputs(NOW.replace(hour=13), previous=first, ready=lambda cid: False))
+    assert condition(unready, "Ready")["lastTransitionTime"] == "2026-01-01T13:00:00Z"
+    assert condition(unready, "Initialized")["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+
+
+def test_back_off_shows_the_last_end() -> None:
+    status = made(pod(), seen(one(state=State.EXITED, code=3)), waiting=BACK_OFF)["containerStatuses"][0]
+    assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert status["lastState"]["terminated"]["exitCode"] == 3
+
+
+def test_the_previous_instance_is_the_last_state() -> None:
+    old = replace(one(state=State.EXITED, code=9), id="old")
+    again = replace(one(), annotations={"io.kubernetes.container.restartCount": "1"})
+    status = made(pod(), seen(again, old))["containerStatuses"][0]
+    assert status["restartCount"] == 1
+    assert status["lastState"]["terminated"]["exitCode"] == 9
+
+
+def test_a_container_that_vanished_is_told() -> None:
+    before = {"containerStatuses": [{"name": "main", "state": {"running": {}}, "restartCount": 2}]}
+    status = made(pod(), ObservedPod("u"), previous=before)["containerStatuses"][0]
+    assert status["restartCount"] == 3
+    assert status["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+
+
+def test_a_finished_container_is_remembered_after_the_runtime_forgot_it() -> None:
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+    before = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": ended, "restartCount": 0}]}
+    status = made(pod(restartPolicy="Never"), ObservedPod("u"), previous=before)
+    assert status["containerStatuses"][0]["state"] == ended
+    assert status["phase"] == "Succeeded"
+
+
+def test_readiness_gates() -> None:
+    gated = pod(readinessGates=[{"conditionType": "example.org/ok"}])
+    status = made(gated, seen(one()))
+    assert condition(status, "ContainersReady")["status"] == "True"
+    assert condition(status, "Ready")["reason"] == "ReadinessGatesNotReady"
+    open_gate = {"conditions": [{"type": "example.org/ok", "status": "True"}]}
+    assert condition(made(gated, seen(one()), previous=open_gate), "Ready")["status"] == "True"
+
+
+def test_no_address_is_lost_when_the_sandbox_stops() -> None:
+    stopped = ObservedPod("u", sandboxes=(replace(SANDBOX, ready=False, ips=()),), containers=(one(state=State.EXITED),))
+    status = made(pod(restartPolicy="Never"), stopped, previous={"podIP": "10.244.0.2", "podIPs": [{"ip": "10.244.0.2"}]})
+    assert status["podIP"] == "10.244.0.2"
+
+
+def test_the_end_is_not_told_before_everything_has_ended() -> None:
+    computed = {"phase": "Failed", "reason": "Evicted", "message": "m", "conditions": []}
+    assert not_yet_over(computed, {"phase": "Running"}) == {"phase": "Running", "conditions": []}
+    assert not_yet_over(computed, {"phase": "Failed"}) == computed
+    assert not_yet_over({"phase": "Running"}, {}) == {"phase": "Running"}
