@@ -75,6 +75,8 @@ class Proxy:
         self._settings = settings
         self._registry = Registry()
         self._metrics = ProxyMetrics(self._registry)
+        for table in ("nat", "filter"):
+            self._metrics.rules.labels(table, "IPv4").set_function(partial(backend.rules_in, table))
         self._clock = clock
         self.health = ProxyHealth(clock, 2 * settings.sync_period)
         self.journal = Journal()

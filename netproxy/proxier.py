@@ -4,7 +4,7 @@ Handlers of informers only call :meth:`Proxier.notify`. A sync that fails is fol
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -204,9 +204,6 @@ class Proxier:
                 metrics.programming.labels(*labels).observe(max((now - trigger).total_seconds(), 0))
         for policy, names in self._no_local.items():
             metrics.no_local.labels(policy, *labels).set(len(names))
-        counts: Mapping[str, int] = getattr(self._backend, "rule_counts", dict)()
-        for table, count in counts.items():
-            metrics.rules.labels(table, *labels).set(count)
         self._note(changed, now, seconds)
         if self._checks is not None:
             self._checks.set(changed.checks)

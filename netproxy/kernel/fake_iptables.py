@@ -18,7 +18,8 @@ _TARGETS = {
 
 
 class FakeIPTables:
-    """Tables as dicts of chains. ``fail_next`` makes the next transaction fail; ``transactions`` records the texts."""
+    """Tables as dicts of chains. ``fail_next`` makes the next transaction fail, ``lacks`` every one with such a text in it;
+    ``transactions`` records the texts."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, list[str]]] = {
@@ -26,6 +27,7 @@ class FakeIPTables:
         }
         self.transactions: list[bytes] = []
         self.fail_next: str | None = None
+        self.lacks: str | None = None
 
     async def restore(self, transaction: Transaction) -> None:
         if not transaction:
@@ -34,6 +36,8 @@ class FakeIPTables:
         if self.fail_next is not None:
             message, self.fail_next = self.fail_next, None
             raise IPTablesError(message)
+        if self.lacks is not None and self.lacks in transaction.render().decode():
+            raise IPTablesError(f"{self.lacks}: no such extension")
         for name, change in transaction.tables.items():
             if change:
                 self.tables[name] = self._applied(name, change)

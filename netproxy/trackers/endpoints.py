@@ -7,7 +7,7 @@ from typing import Any
 
 from apimachinery.times import parse_time
 from netproxy.trackers.changes import Changes
-from netproxy.trackers.services import Family
+from netproxy.trackers.services import Family, family_of
 
 Object = dict[str, Any]
 
@@ -55,12 +55,15 @@ def parse_slice(obj: Object, node: str, family: Family = "IPv4") -> Slice:
     if obj.get("addressType") != family:
         return ()
     found: list[tuple[PortKey, tuple[Endpoint, ...]]] = []
+    usable = [
+        each for each in obj.get("endpoints") or () if each.get("addresses") and family_of(str(each["addresses"][0])) == family
+    ]
     for port in obj.get("ports") or ():
         number = port.get("port")
         if number is None:
             continue
         key = (str(port.get("name") or ""), str(port.get("protocol") or "TCP"))
-        endpoints = tuple(_endpoint(each, int(number), node) for each in obj.get("endpoints") or () if each.get("addresses"))
+        endpoints = tuple(_endpoint(each, int(number), node) for each in usable)
         found.append((key, endpoints))
     return tuple(found)
 

@@ -73,8 +73,12 @@ def key_of(obj: Mapping[str, Any]) -> str:
     return f"{metadata['namespace']}/{metadata['name']}"
 
 
-def family_of(address: str) -> Family:
-    return "IPv6" if ":" in address else "IPv4"
+def family_of(address: str) -> Family | None:
+    """None for what is no address: a packet filter would ask DNS for it, or refuse all rules because of it."""
+    try:
+        return "IPv6" if ipaddress.ip_address(address).version == 6 else "IPv4"
+    except ValueError:
+        return None
 
 
 def service_ports(obj: Object, family: Family = "IPv4") -> Ports:

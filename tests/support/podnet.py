@@ -24,7 +24,7 @@ OUTSIDE_IP = "10.0.0.2"
 
 _TCP_SERVER = """
 import socket, sys
-s = socket.create_server(("0.0.0.0", int(sys.argv[2])), backlog=64)
+s = socket.create_server((sys.argv[3], int(sys.argv[2])), backlog=64)
 print("ready", flush=True)
 while True:
     c, peer = s.accept()
@@ -66,6 +66,32 @@ except (OSError, TimeoutError) as error:
 """
 
 
+_ASK_ON = """
+import select, socket, sys
+answered = failed = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    try:
+        with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2) as c:
+            answered += 1; assert c.makefile().read()
+    except (OSError, AssertionError):
+        failed += 1
+print(answered, failed)
+"""
+
+
+@dataclass
+class Asking:
+    """A client that goes on asking."""
+
+    process: subprocess.Popen[str]
+
+    def stop(self) -> tuple[int, int]:
+        """How many connections were answered, and how many failed."""
+        out, _ = self.process.communicate("stop\n", timeout=10)
+        answered, failed = out.split()
+        return int(answered), int(failed)
+
+
 @dataclass
 class Host:
     """A place to send from, and to serve in."""
@@ -91,8 +117,20 @@ class Host:
         who, _, source = done.stdout.strip().partition(" ")
         return who, source
 
-    def serve_tcp(self, port: int) -> None:
-        self._serve(_TCP_SERVER, port)
+    def serve_tcp(self, port: int, address: str = "0.0.0.0") -> None:
+        self._serve(_TCP_SERVER, port, address)
+
+    def asking_tcp(self, ip: str, port: int) -> "Asking":
+        """Ask again and again until told to stop."""
+        argv = self._argv(sys.executable, "-c", _ASK_ON, ip, str(port))
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return Asking(process)
+
+    def ip_command(self, *arguments: str) -> None:
+        _ip("-n", self.namespace, *arguments)
+
+    def sysctl(self, name: str, value: str) -> None:
+        subprocess.run(self._argv("sh", "-c", f"echo {value} > /proc/sys/{name}"), check=True)
 
     def echo_tcp(self, port: int) -> None:
         """Send one connection's bytes back."""
@@ -101,9 +139,9 @@ class Host:
     def serve_udp(self, port: int) -> None:
         self._serve(_UDP_SERVER, port)
 
-    def _serve(self, code: str, port: int) -> None:
+    def _serve(self, code: str, port: int, address: str = "") -> None:
         process = subprocess.Popen(
-            self._argv(sys.executable, "-c", code, self.ip, str(port)), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+            self._argv(sys.executable, "-c", code, self.ip, str(port), address), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
         self.processes.append(process)
         assert process.stdout is not None

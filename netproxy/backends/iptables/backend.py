@@ -1,11 +1,13 @@
 """The iptables ``Backend``: keeps what it last wrote, and writes only the difference in one transaction."""
 
+import asyncio
 from collections.abc import Mapping
 
 from component import logs
 from netproxy.backends.interface import BackendError
 from netproxy.backends.iptables import names
 from netproxy.backends.iptables.base import JUMPS, SHARED, ChainRef, Options, fixed, tails
+from netproxy.backends.iptables.quarantine import refused
 from netproxy.backends.iptables.removal import removal, target_of
 from netproxy.backends.iptables.render import EMPTY, Rendered, render
 from netproxy.kernel.iptables import TABLES, Chains, IPTables, IPTablesError, TableChange, Transaction
@@ -15,6 +17,8 @@ from netproxy.trackers.nodes import NodeFacts
 from netproxy.trackers.services import PortName
 
 _log = logs.get(__name__)
+_TURN = 200
+"""Ports rendered before other tasks get a turn."""
 _MAX_DELTAS = 50
 """More changed lines than this in one shared chain, and writing the chain anew is cheaper: each deletion searches it."""
 
@@ -33,14 +37,34 @@ class IPTablesBackend:
 
     async def resync(self, ports: Mapping[PortName, PortRules], node: NodeFacts) -> None:
         self._prepare_kernel()
-        rendered = {name: render(rules, self.options) for name, rules in ports.items()}
+        rendered: dict[PortName, Rendered] = {}
+        for name, rules in ports.items():
+            rendered[name] = render(rules, self.options)
+            if len(rendered) % _TURN == 0:
+                await asyncio.sleep(0)
         last = tails(self.options, node)
         try:
-            held = await self._tables.save()
-            await self._tables.restore(self._everything(rendered, last, held))
+            try:
+                await self._write_everything(rendered, last)
+            except IPTablesError as error:
+                await self._set_aside(rendered, error)
+                await self._write_everything(rendered, last)
         except IPTablesError as error:
             raise BackendError(str(error)) from error
         self._rendered, self._tails = rendered, last
+
+    async def _set_aside(self, rendered: dict[PortName, Rendered], error: IPTablesError) -> None:
+        """Take out the ports that the kernel refuses, so that the others are served. Raises ``error`` if there are none."""
+        bad = await refused(self._tables, self.options, rendered)
+        if not bad:
+            raise error
+        for name in bad:
+            del rendered[name]
+        _log.error("The kernel refuses the rules of some services, which are not served", services=[*map(str, bad)], err=error)
+
+    async def _write_everything(self, rendered: Mapping[PortName, Rendered], last: Mapping[ChainRef, tuple[str, ...]]) -> None:
+        held = await self._tables.save()
+        await self._tables.restore(self._everything(rendered, last, held))
 
     async def apply(self, change: PlanChange) -> None:
         transaction = Transaction()
@@ -81,14 +105,11 @@ class IPTablesBackend:
             raise BackendError(str(error)) from error
         self._rendered, self._tails = {}, {}
 
-    def rule_counts(self) -> dict[str, int]:
-        """How many rules each table holds for services, for the metric ``kubeproxy_iptables_total``."""
-        counts = {"nat": 0, "filter": 0}
-        for each in self._rendered.values():
-            counts["nat"] += sum(len(lines) for lines in each.chains.values())
-            for (table, _), lines in each.shared.items():
-                counts[table] += len(lines)
-        return counts
+    def rules_in(self, table: str) -> int:
+        """How many rules the table holds for services; looks at each, so it is asked when metrics are read."""
+        own = sum(len(lines) for each in self._rendered.values() for lines in each.chains.values()) if table == "nat" else 0
+        shared = (len(lines) for each in self._rendered.values() for ref, lines in each.shared.items() if ref[0] == table)
+        return own + sum(shared)
 
     @staticmethod
     def _share(
@@ -120,6 +141,9 @@ class IPTablesBackend:
             transaction.table(ref[0]).chains[ref[1]] = _shared_chain(ref, rendered, last)
         stale = [chain for chain in held.get("nat", {}) if chain.startswith(names.PORT_PREFIXES)]
         nat.removed += [chain for chain in stale if chain not in nat.chains]
+        for table in ("nat", "filter"):
+            if names.TRIAL in held.get(table, {}):
+                transaction.table(table).removed.append(names.TRIAL)
         # each insertion goes to the head, so the last jump first
         for jump in reversed(JUMPS):
             present = {target_of(rule) for rule in held.get(jump.table, {}).get(jump.parent, ())}

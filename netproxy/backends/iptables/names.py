@@ -16,6 +16,7 @@ FORWARD: Final = "KUBE-FORWARD"
 PROXY_FIREWALL: Final = "KUBE-PROXY-FIREWALL"
 FIREWALL: Final = "KUBE-FIREWALL"  # shared with upstream's kubelet
 CANARY: Final = "KUBE-PROXY-CANARY"
+TRIAL: Final = "KUBE-PROXY-TRIAL"  # of ours alone: see ``quarantine``
 KUBELET_CANARY: Final = "KUBE-KUBELET-CANARY"
 
 SVC: Final = "KUBE-SVC-"  # policy Cluster

@@ -14,6 +14,7 @@ _NAMED = frozenset(
         names.PROXY_FIREWALL,
         names.FIREWALL,
         names.CANARY,
+        names.TRIAL,
     }
 )
 

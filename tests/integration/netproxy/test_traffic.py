@@ -1,5 +1,6 @@
 """Real packets through real rules, between network namespaces: what a client of a Service sees."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 
@@ -174,3 +175,67 @@ async def test_foreign_flush_is_noticed_and_mended(cluster: Cluster) -> None:
     await backend.cleanup()
     assert not await backend.intact()
     await backend.cleanup()
+
+
+async def test_one_service_that_the_kernel_refuses_does_not_stop_the_others(cluster: Cluster) -> None:
+    server = cluster.net.pod()
+    server.serve_tcp(8080)
+    impossible = {"clientIP": {"timeoutSeconds": 10**12}}
+    for number in range(5):
+        bad = {"sessionAffinity": "ClientIP", "sessionAffinityConfig": impossible} if number == 3 else {}
+        cluster.proxy.put(
+            service(f"s{number}", f"10.96.0.{10 + number}", **bad), endpoint_slice([endpoint(server.ip)], f"s{number}")
+        )
+    await cluster.proxy.sync()
+    answers = [cluster.net.node.ask_tcp(f"10.96.0.{10 + number}", 80, 0.3)[0] for number in range(5)]
+    assert [answer == server.ip for answer in answers] == [True, True, True, False, True]
+
+
+async def test_loopback_of_the_node_is_closed_to_neighbours(cluster: Cluster) -> None:
+    """CVE-2020-8558. The first half shows that the attack works where the rules are missing."""
+    node_host, neighbour = cluster.net.node, cluster.net.outside
+    node_host.serve_tcp(9999, "127.0.0.1")
+    neighbour.ip_command("addr", "del", "127.0.0.1/8", "dev", "lo")
+    neighbour.ip_command("route", "add", "127.0.0.1/32", "via", NODE_IP)
+    neighbour.sysctl("net/ipv4/conf/all/route_localnet", "1")
+    await cluster.proxy.sync()
+    assert neighbour.ask_tcp("127.0.0.1", 9999, 0.5)[0] == "TimeoutError"
+    await cluster.proxy.backend.cleanup()
+    assert neighbour.ask_tcp("127.0.0.1", 9999, 0.5)[0] == node_host.ip
+
+
+async def test_balancer_address_and_its_source_ranges(cluster: Cluster) -> None:
+    server = cluster.net.pod()
+    server.serve_tcp(8080)
+    balanced = {"type": "LoadBalancer", "ports": [port(80, node_port=30080)], "status_ips": ["198.51.100.20"]}
+    cluster.proxy.put(service(ip=VIP, **balanced), endpoint_slice([endpoint(server.ip)]))
+    await cluster.proxy.sync()
+    assert cluster.net.outside.ask_tcp("198.51.100.20", 80)[0] == server.ip
+    cluster.proxy.put(service(ip=VIP, **balanced, loadBalancerSourceRanges=["192.0.2.0/24"]))
+    await cluster.proxy.sync()
+    assert cluster.net.outside.ask_tcp("198.51.100.20", 80, 0.5)[0] == "TimeoutError"
+    cluster.proxy.put(service(ip=VIP, **balanced, loadBalancerSourceRanges=["10.0.0.0/24"]))
+    await cluster.proxy.sync()
+    assert cluster.net.outside.ask_tcp("198.51.100.20", 80)[0] == server.ip
+
+
+async def test_a_rolling_update_loses_no_request(nft: Cluster) -> None:
+    """Old pods leave the rules before they stop serving; whoever connects meets one that serves."""
+    old, new = [nft.net.pod() for _ in range(2)], [nft.net.pod() for _ in range(2)]
+    for pod in (*old, *new):
+        pod.serve_tcp(8080)
+    nft.proxy.put(service(ip=VIP), endpoint_slice([endpoint(pod.ip) for pod in old]))
+    await nft.proxy.sync()
+    client = nft.net.pod().asking_tcp(VIP, 80)
+    for step in range(2):
+        serving = [endpoint(pod.ip) for pod in (*old[step:], *new[: step + 1])]
+        nft.proxy.put(endpoint_slice(serving))
+        await nft.proxy.sync()
+        leaving = endpoint(old[step].ip, ready=False, serving=True, terminating=True)
+        nft.proxy.put(endpoint_slice([leaving, *[each for each in serving if each["addresses"] != [old[step].ip]]]))
+        await nft.proxy.sync()
+        await asyncio.sleep(0.2)
+        old[step].stop_serving()
+    answered, failed = client.stop()
+    assert failed == 0
+    assert answered > 100
