@@ -74,7 +74,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         found: list[FieldError] = []
         if least is not None and least < 1:
             found.append(fieldpath.invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
-            if not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
+            if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
                 text = "must specify at least one Object or External metric to support scaling to zero replicas"
                 found.append(fieldpath.forbidden("spec.metrics", text))
         if most < 1:

@@ -9,6 +9,7 @@ from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import condition_status
 from apimachinery.times import parse_time
 from controlplane.apiserver.kinds.batch.job_template import (
+    check_generated,
     check_job_spec,
     check_job_spec_update,
     default_job_spec,
@@ -64,16 +65,10 @@ class JobStrategy(Strategy):
             generate_selector(obj)
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
-        return check_job_spec(obj["spec"], "spec")
-
-    def prepare_for_update(self, ctx: Context, obj: Object, old: Object) -> None:
-        """Clients that apply their manifest again do not know the selector and labels made at creation."""
-        spec, held = obj["spec"], old["spec"]
-        if not spec.get("selector") and held.get("selector"):
-            spec["selector"] = held["selector"]
+        return check_job_spec(obj["spec"], "spec") + check_generated(obj)
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return check_job_spec(obj["spec"], "spec") + check_job_spec_update(obj["spec"], old)
+        return self.validate(ctx, obj) + check_job_spec_update(obj["spec"], old)
 
     def begin_delete(self, ctx: Context, obj: Object, options: Object) -> bool:
         if not options.get("propagationPolicy") and options.get("orphanDependents") is None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery import fieldpath
+from apimachinery import fieldpath, labels
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
 from controlplane.apiserver.kinds.shared import checks
@@ -49,14 +49,13 @@ def generate_selector(job: Object) -> None:
     """Label the template with the Job's uid and name, and select by the uid."""
     metadata = job["spec"]["template"].setdefault("metadata", {})
     given, own = metadata.get("labels") or {}, job["metadata"].get("labels")
-    labels = dict(given)
-    labels.update(dict.fromkeys(NAME_LABELS, job["metadata"].get("name") or ""))
-    labels.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
-    metadata["labels"] = labels
+    generated = dict.fromkeys(NAME_LABELS, job["metadata"]["name"])
+    generated.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
+    metadata["labels"] = {**given, **generated}
     selector = job["spec"].setdefault("selector", {})
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), UID_LABELS[0]: job["metadata"]["uid"]}
     if not own or own == given:
-        job["metadata"]["labels"] = dict(labels)  # a Job without labels of its own carries those of its pods
+        job["metadata"]["labels"] = dict(metadata["labels"])  # a Job without labels of its own carries those of its pods
 
 
 def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False) -> list[FieldError]:
@@ -68,6 +67,8 @@ def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False
         found.append(fieldpath.required(f"{path}.selector"))
     elif not embedded:
         found += checks.label_selector(spec["selector"], f"{path}.selector")
+    if not embedded:
+        found += _check_match(spec)
     mode = spec.get("completionMode")
     if mode not in _MODES:
         found.append(fieldpath.not_supported(f"{path}.completionMode", mode, _MODES))
@@ -88,6 +89,33 @@ def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False
     if spec.get("podFailurePolicy") and policy != "Never":
         text = 'only "Never" is supported when podFailurePolicy is specified'
         found.append(fieldpath.invalid(f"{path}.template.spec.restartPolicy", policy, text))
+    return found
+
+
+def _check_match(spec: Mapping[str, Any]) -> list[FieldError]:
+    held = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    try:
+        matches = labels.from_label_selector(spec.get("selector")).matches(held)
+    except ValueError:
+        return []  # reported where the selector itself is checked
+    text = "`selector` does not match template `labels`"
+    return [] if matches else [fieldpath.invalid("spec.template.metadata.labels", held, text)]
+
+
+def check_generated(job: Object) -> list[FieldError]:
+    """Unless the selector is the client's own affair, template and selector carry what was generated at creation."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector"):
+        return []
+    wanted = {**dict.fromkeys(UID_LABELS, metadata.get("uid")), **dict.fromkeys(NAME_LABELS, metadata["name"])}
+    held = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    found: list[FieldError] = []
+    for key, value in wanted.items():
+        path = f"spec.template.metadata.labels[{key}]"
+        if key not in held:
+            found.append(fieldpath.required(path, f"must be '{value}'"))
+        elif held[key] != value:
+            found.append(fieldpath.invalid("spec.template.metadata.labels", held, f"must be '{value}'"))
     return found
 
 

@@ -38,7 +38,7 @@ class NodeStrategy(Strategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         first, listed = spec.get("podCIDR"), spec.get("podCIDRs")
-        if first and not listed:
+        if first and (not listed or listed[0] != first):
             spec["podCIDRs"] = [first]
         elif listed and not first:
             spec["podCIDR"] = listed[0]

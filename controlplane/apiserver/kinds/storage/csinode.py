@@ -33,7 +33,12 @@ class CSINodeStrategy(Strategy):
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return self.validate(ctx, obj)
+        """Drivers come and go; what one has said of itself stays."""
+        held = {driver.get("name"): driver for driver in (old.get("spec") or {}).get("drivers") or ()}
+        found = self.validate(ctx, obj)
+        for driver in obj["spec"].get("drivers") or ():
+            found += checks.immutable(driver, held.get(driver.get("name"), driver), "CSINodeDriver")
+        return found
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         return [obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), age_of(obj, now)]

@@ -54,27 +54,18 @@ def validate_pod_update(pod: Object, old: Object) -> list[FieldError]:
     spec, previous = pod.get("spec") or {}, old.get("spec") or {}
     if spec == previous:
         return []
-    found: list[FieldError] = []
+    found = validate_pod(pod)
     for part in ("containers", "initContainers"):
         if len(spec.get(part) or ()) != len(previous.get(part) or ()):
-            return [fieldpath.forbidden(f"spec.{part}", f"pod updates may not add or remove {_WORDS[part]}")]
-        for position, container in enumerate(spec.get(part) or ()):
-            if not container.get("image"):
-                found.append(fieldpath.required(f"spec.{part}[{position}].image"))
-    found += _deadline(spec, previous)
-    found += _tolerations(spec, previous)
-    found += _gates(spec, previous)
-    if found:
-        return found
+            text = "pod updates may not add or remove containers"
+            return [*found, fieldpath.forbidden(f"spec.{part}", text)]
+    found += _deadline(spec, previous) + _tolerations(spec, previous) + _gates(spec, previous)
     allowed = _with_allowed_changes(spec, previous)
     if allowed != previous:
         changes = "".join(f"\n  {line}" for line in _differences(previous, allowed, ""))
         text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}{changes}"
         found.append(fieldpath.forbidden("spec", text))
-    return found + validate_pod_spec(spec, "spec", is_pod=True)
-
-
-_WORDS = {"containers": "containers", "initContainers": "init containers"}
+    return found
 
 
 def _deadline(spec: Object, previous: Object) -> list[FieldError]:
