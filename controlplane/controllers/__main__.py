@@ -25,6 +25,7 @@ _CONCURRENCY = {
     "gc": 20,
     "daemonset": 2,
     "job": 5,
+    "cron-job": 5,
     "statefulset": 5,
     "rc": 5,
 }

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from controlplane.controllers.controller import Controller, Environment
+from controlplane.controllers.cronjob import CronJobController
 from controlplane.controllers.daemonset.controller import DaemonSetController
 from controlplane.controllers.deployment.controller import DeploymentController
 from controlplane.controllers.endpoints import EndpointsController
@@ -52,6 +53,9 @@ def descriptors() -> list[Descriptor]:
         Descriptor("daemonset-controller", "daemonset", _daemonset),
         Descriptor("statefulset-controller", "statefulset", _statefulset),
         Descriptor("job-controller", "job", _job),
+        Descriptor(
+            "cronjob-controller", "cronjob", lambda env, flags: CronJobController(env, flags["concurrent_cron_job_syncs"])
+        ),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
@@ -120,6 +124,10 @@ def _statefulset(env: Environment, flags: Options) -> Controller:
 
 def _job(env: Environment, flags: Options) -> Controller:
     return JobController(env, flags["concurrent_job_syncs"])
+
+
+def _cronjob(env: Environment, flags: Options) -> Controller:
+    return CronJobController(env, flags["concurrent_cron_job_syncs"])
 
 
 def _endpointslice(env: Environment, flags: Options) -> Controller:

@@ -7,7 +7,7 @@ from typing import Any
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import Object, clone, condition_status, get_condition, name_of, namespace_of
-from apimachinery.resources import JOBS, PODS
+from apimachinery.resources import CRON_JOBS, JOBS, PODS
 from client.rest import Client
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import add_node, control_plane, eventually
@@ -110,5 +110,25 @@ async def test_deadline_suspension_and_time_to_live() -> None:
 
         async def gone() -> bool:
             return not (await client.list(JOBS, "default"))["items"] and not (await client.list(PODS, "default"))["items"]
+
+        await eventually(gone)
+
+
+async def test_cron_makes_jobs() -> None:
+    async with cluster() as client:
+        template = {"spec": {"template": job()["spec"]["template"]}}
+        spec = {"schedule": "@every 1s", "jobTemplate": template, "successfulJobsHistoryLimit": 1}
+        metadata = {"name": "tick", "namespace": "default"}
+        await client.create(CRON_JOBS, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec})
+
+        async def ran() -> bool:
+            status = (await client.get(CRON_JOBS, "tick", "default")).get("status") or {}
+            return bool(status.get("lastScheduleTime") and status.get("lastSuccessfulTime"))
+
+        await eventually(ran)
+        await client.delete(CRON_JOBS, "tick", "default", propagation="Background")
+
+        async def gone() -> bool:
+            return not (await client.list(JOBS, "default"))["items"]
 
         await eventually(gone)
