@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from component import logs
+from component.errors import OperatorError
 from component.serving import listening
 from netproxy.plan import HealthCheck
 
@@ -64,7 +65,7 @@ class HealthCheckServers:
 
         try:
             await stack.enter_async_context(listening(handler, self._host, port, drain_seconds=1))
-        except OSError as error:
+        except (OSError, OperatorError) as error:
             _log.error("Cannot answer load balancers' health checks", service=service, port=port, err=error)
             return
         self._running[service] = (port, stack)

@@ -1,0 +1,98 @@
+"""Flags and configuration file: defaults, which of the two wins, and what is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from netproxy import config
+
+# What `kubeadm init` writes, apart from the values that matter here.
+KUBEADM = """
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection: {acceptContentTypes: "", burst: 0, contentType: "", kubeconfig: /etc/proxy.conf, qps: 0}
+clusterCIDR: 10.1.0.0/16
+configSyncPeriod: 0s
+conntrack: {maxPerCore: null, min: null, tcpBeLiberal: false}
+detectLocal: {bridgeInterface: "", interfaceNamePrefix: ""}
+detectLocalMode: ""
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables: {localhostNodePorts: null, masqueradeAll: true, masqueradeBit: null, minSyncPeriod: 0s, syncPeriod: 10s}
+ipvs: {excludeCIDRs: null, strictARP: false}
+logging: {flushFrequency: 0, verbosity: 0}
+metricsBindAddress: ""
+mode: ""
+nftables: {masqueradeAll: false, minSyncPeriod: 0s}
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel: {enableDSR: false}
+"""
+
+
+def _read(*arguments: str) -> config.Config:
+    context = click.Command("proxy", params=config.params()).make_context("proxy", list(arguments))
+    return config.read(context.params)
+
+
+def test_defaults_are_upstreams() -> None:
+    found = _read("--kubeconfig=k")
+    assert (found.mode, found.healthz, found.metrics) == ("iptables", ("0.0.0.0", 10256), ("127.0.0.1", 10249))
+    assert (found.min_sync_period, found.sync_period, found.masquerade_bit) == (1.0, 30.0, 14)
+    assert (found.masquerade_all, found.localhost_node_ports, found.node_port_addresses) == (False, True, ())
+
+
+def test_a_kubeadm_file_is_read_and_flags_win_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.conf"
+    file.write_text(KUBEADM)
+    found = _read(f"--config={file}")
+    assert (found.kubeconfig, found.cluster_cidrs, found.masquerade_all) == ("/etc/proxy.conf", ("10.1.0.0/16",), True)
+    assert (found.sync_period, found.min_sync_period, found.min_sync_given) == (10.0, 1.0, False)
+    found = _read(f"--config={file}", "--cluster-cidr=10.2.0.0/16", "--masquerade-all=false")
+    assert (found.cluster_cidrs, found.masquerade_all) == (("10.2.0.0/16",), False)
+
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "no kubeconfig": ([], "--kubeconfig is needed"),
+    "ipvs": (["--kubeconfig=k", "--proxy-mode=ipvs"], "the ipvs mode is not implemented"),
+    "nonsense mode": (["--kubeconfig=k", "--proxy-mode=x"], "'x' is not a mode"),
+    "range": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/40"], "--cluster-cidr"),
+    "address": (["--kubeconfig=k", "--healthz-bind-address=1.2.3.4:x"], "--healthz-bind-address"),
+    "period": (["--kubeconfig=k", "--iptables-sync-period=0"], "--iptables-sync-period"),
+    "primary": (["--kubeconfig=k", "--nodeport-addresses=primary,10.0.0.0/8"], "primary cannot be combined"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_makes_no_sense_is_refused_by_name(case: tuple[list[str], str]) -> None:
+    with pytest.raises(click.UsageError, match=case[1]):
+        _read(*case[0])
+
+
+def test_a_misspelt_key_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.conf"
+    file.write_text("kind: KubeProxyConfiguration\nclusterCidr: 10.0.0.0/8\n")
+    with pytest.raises(click.UsageError, match="clusterCidr"):
+        _read(f"--config={file}")
+
+
+ADDRESSES: dict[str, Any] = {
+    "127.0.0.1:1": ("127.0.0.1", 1),
+    "127.0.0.1": ("127.0.0.1", 10256),
+    "[::1]:2": ("::1", 2),
+    "::": ("::", 10256),
+    ":3": ("0.0.0.0", 3),
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_bind_addresses(text: str) -> None:
+    assert _read("--kubeconfig=k", f"--healthz-bind-address={text}").healthz == ADDRESSES[text]
