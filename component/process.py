@@ -130,7 +130,9 @@ async def _read(stream: asyncio.StreamReader, bound: int) -> tuple[bytes, bool]:
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    # A child may end without reading all of it; its exit status tells why. uvloop says so with a RuntimeError when the
+    # pipe was closed before the first byte.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         if data:
             process.stdin.write(data)
             await process.stdin.drain()

@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from component.process import Completed, FakeRunner, ProcessError, RealRunner
 
@@ -55,3 +56,12 @@ async def test_the_fake_records_and_answers():
     with pytest.raises(ProcessError, match="tool bad: exit status 3: no"):
         await runner.run(["tool", "bad"], stdin=b"x")
     assert runner.calls == [(("tool", "good"), b""), (("tool", "bad"), b"x")]
+
+
+def test_a_child_may_leave_before_it_has_read_its_input() -> None:
+    async def main() -> list[int]:
+        done = [await RealRunner().run(["/bin/sh", "-c", "exit 3"], stdin=b"x" * 200_000, check=False) for _ in range(20)]
+        return [completed.returncode for completed in done]
+
+    for run in (asyncio.run, uvloop.run):
+        assert run(main()) == [3] * 20
