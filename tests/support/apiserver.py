@@ -13,8 +13,8 @@ import json
 import os
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class TestServer:
     ca: x509.KeyPair
     audit_log: Path
     tls: ssl.SSLContext
-    extra: dict[str, Any] = field(default_factory=dict)
+    stop: Callable[[], Awaitable[None]]  # drains and stops the server before the block ends
 
     def kubeconfig_for(self, token: str) -> Path:
         """A kubeconfig for one of ``TOKENS``."""
@@ -132,29 +132,36 @@ def _kubeconfig(url: str, ca_file: Path, token: str) -> str:
 
 @contextlib.asynccontextmanager
 async def running_apiserver(backend: str = "memory", directory: Path | None = None, **changes: Any) -> AsyncIterator[TestServer]:
-    """``changes`` replace members of the Config (``service_ranges=...``). A ``directory`` given keeps data between two runs."""
-    with contextlib.ExitStack() as files:
-        where = directory or Path(files.enter_context(tempfile.TemporaryDirectory(prefix="pyb-api-")))
+    """``changes`` replace members of the Config (``service_ranges=...``; ``serving`` may be a dict of changes).
+
+    A ``directory`` given keeps data between two runs.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyb-api-")))
         config, ca = prepare(where, backend)
-        async with running(replace(config, **changes)) as started:
-            url = f"https://127.0.0.1:{started.address.port}"
-            tls = ssl.create_default_context(cafile=str(where / "ca.crt"))
-            kubeconfig = where / "admin.kubeconfig"
-            kubeconfig.write_text(_kubeconfig(url, where / "ca.crt", ADMIN_TOKEN))
-            async with aiohttp.ClientSession() as session:
-                yield TestServer(
-                    url,
-                    started.address.port,
-                    where,
-                    where / "ca.crt",
-                    ADMIN_TOKEN,
-                    kubeconfig,
-                    started,
-                    session,
-                    ca,
-                    where / "audit.log",
-                    tls,
-                )
+        if isinstance(changes.get("serving"), dict):
+            changes["serving"] = replace(config.serving, **changes["serving"])
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        server_stack = await stack.enter_async_context(contextlib.AsyncExitStack())
+        started = await server_stack.enter_async_context(running(replace(config, **changes)))
+        url = f"https://127.0.0.1:{started.address.port}"
+        tls = ssl.create_default_context(cafile=str(where / "ca.crt"))
+        kubeconfig = where / "admin.kubeconfig"
+        kubeconfig.write_text(_kubeconfig(url, where / "ca.crt", ADMIN_TOKEN))
+        yield TestServer(
+            url,
+            started.address.port,
+            where,
+            where / "ca.crt",
+            ADMIN_TOKEN,
+            kubeconfig,
+            started,
+            session,
+            ca,
+            where / "audit.log",
+            tls,
+            server_stack.aclose,
+        )
 
 
 def prepare(where: Path, backend: str) -> tuple[Config, x509.KeyPair]:

@@ -1,0 +1,92 @@
+"""What happens to connections: HEAD, too much at once, clients that go away, and a server that stops."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver import TestServer, running_apiserver
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_head_answers_like_get_without_the_body(server: TestServer) -> None:
+    got = await server.request("GET", MAPS)
+    headed = await server.request("HEAD", MAPS)
+    assert (headed.status, headed.body) == (200, b"")
+    assert headed.headers["Content-Length"] == got.headers["Content-Length"]
+
+
+async def test_every_answer_names_its_audit_id(server: TestServer) -> None:
+    answer = await server.request("GET", MAPS, headers={"Audit-ID": "my-own"})
+    assert answer.headers["Audit-Id"] == "my-own"
+    assert (await server.request("GET", "/nonsense")).headers["Audit-Id"]
+
+
+async def raw(server: TestServer, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls)
+    try:
+        writer.write(data)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(64 * 1024), 5)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x00\x01\x02\x03\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n"],
+    ids=["binary", "no-path", "negative-length"],
+)
+async def test_nonsense_on_the_wire_gets_a_400(server: TestServer, data: bytes) -> None:
+    assert b" 400 " in (await raw(server, data)).split(b"\r\n")[0]
+    assert (await server.request("GET", "/readyz")).status == 200
+
+
+async def test_a_watch_ends_with_its_client(server: TestServer) -> None:
+    headers = {"Authorization": f"Bearer {server.admin_token}"}
+    answer = await server.session.get(f"{server.url}{MAPS}?watch=1", headers=headers, ssl=server.tls)
+    metrics = (await server.request("GET", "/metrics")).body.decode()
+    assert 'apiserver_longrunning_requests{resource="configmaps"} 1.0' in metrics
+    answer.close()
+    for _ in range(100):
+        metrics = (await server.request("GET", "/metrics")).body.decode()
+        if 'apiserver_longrunning_requests{resource="configmaps"}' not in metrics:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the watch outlives its client")
+
+
+async def test_a_stopping_server_ends_its_watches_properly() -> None:
+    async with running_apiserver() as server:
+        headers = {"Authorization": f"Bearer {server.admin_token}"}
+        answer = await server.session.get(f"{server.url}{MAPS}?watch=1", headers=headers, ssl=server.tls)
+        reading = asyncio.ensure_future(answer.content.read())
+        await asyncio.sleep(0)
+        await server.stop()
+        assert await asyncio.wait_for(reading, 5) == b""  # the last chunk came: not a broken connection
+
+
+async def test_too_many_writes_at_once_are_asked_to_come_back() -> None:
+    async with running_apiserver(serving={"max_writes": 1}) as server:
+        body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).encode()
+
+        async def slow() -> Any:
+            yield body[:10]
+            await gate.wait()
+            yield body[10:]
+
+        gate = asyncio.Event()
+        headers = {"Authorization": "Bearer controller-manager-token", "Content-Type": "application/json"}
+        first = asyncio.ensure_future(server.session.post(server.url + MAPS, data=slow(), headers=headers, ssl=server.tls))
+        for _ in range(200):
+            second = await server.request("DELETE", f"{MAPS}/x", token="controller-manager-token")
+            if second.status == 429:
+                break
+            await asyncio.sleep(0.005)
+        assert (second.status, second.json["reason"]) == (429, "TooManyRequests")
+        assert second.headers["Retry-After"] == "1"
+        assert (await server.request("DELETE", f"{MAPS}/x")).status == 404  # administrators always get in
+        gate.set()
+        assert (await first).status == 201
