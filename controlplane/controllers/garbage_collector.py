@@ -214,10 +214,8 @@ class GarbageCollector:
     async def _state_of(self, node: Node, reference: Mapping[str, Any]) -> str:
         uid = reference["uid"]
         owner = self.graph.get(uid)
-        if owner is not None and self._matches(owner, node, reference):
+        if owner is not None and owner.answers_to(reference, node):
             return "waiting" if owner.waits_for_dependents else "solid"
-        if owner is None and uid in self._absent:
-            return "gone"
         group = str(reference.get("apiVersion") or "").rpartition("/")[0]
         resource = self._by_kind.get((group, str(reference.get("kind") or "")))
         if resource is None:  # nobody knows that kind: it may be served again later, so nothing is deleted
@@ -226,13 +224,9 @@ class GarbageCollector:
         if resource.namespaced and not node.namespace:
             self._report_namespace(node, reference)
             return "solid"
+        if owner is None and uid in self._absent:
+            return "gone"
         return await self._ask(node, reference, resource)
-
-    @staticmethod
-    def _matches(owner: Node, node: Node, reference: Mapping[str, Any]) -> bool:
-        """The uid alone does not do: an owner in another namespace is none."""
-        same_place = not owner.resource.namespaced or owner.namespace == node.namespace
-        return same_place and owner.name == reference.get("name") and owner.resource.kind == reference.get("kind")
 
     async def _ask(self, node: Node, reference: Mapping[str, Any], resource: Resource) -> str:
         namespace = node.namespace if resource.namespaced else None

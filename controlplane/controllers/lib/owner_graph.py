@@ -54,6 +54,11 @@ class Node:
     def blocks(self, uid: str) -> bool:
         return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in self.owners)
 
+    def answers_to(self, reference: Mapping[str, Any], dependent: "Node") -> bool:
+        """Whether this is the owner that the reference means. The uid alone does not do: an owner elsewhere is none."""
+        same_place = not self.resource.namespaced or self.namespace == dependent.namespace
+        return same_place and self.name == reference.get("name") and self.resource.kind == reference.get("kind")
+
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.resource.gvr.group_resource} {where}{self.name}"
@@ -61,7 +66,7 @@ class Node:
 
 @dataclass(slots=True)
 class Effects:
-    """What a change calls for, by uid. ``doubtful`` have an owner that the graph does not know (yet, or any more)."""
+    """What a change calls for, by uid. ``doubtful`` have an owner that the graph does not know (yet, or any more, or there)."""
 
     delete: list[str] = field(default_factory=list)
     orphan: list[str] = field(default_factory=list)
@@ -115,8 +120,12 @@ class OwnerGraph:
             owner = self._nodes.get(uid)
             if owner is not None and owner.waits_for_dependents:
                 effects.delete += [uid, node.uid]
-        if any(uid not in self._nodes for uid in after):
+        if self._doubts(node):
             effects.doubtful.append(node.uid)
+
+    def _doubts(self, node: Node) -> bool:
+        """Whether some owner is unknown, or is not what the reference says it is."""
+        return any((owner := self._nodes.get(each["uid"])) is None or not owner.answers_to(each, node) for each in node.owners)
 
     def _unlink(self, owner: str, dependent: str) -> None:
         held = self._dependents.get(owner)
@@ -145,4 +154,4 @@ class OwnerGraph:
 
     def doubtful(self) -> Iterable[str]:
         """Every object with an owner that is not in the graph; asked once, when all collections were listed."""
-        return [uid for uid, node in self._nodes.items() if any(owner["uid"] not in self._nodes for owner in node.owners)]
+        return [uid for uid, node in self._nodes.items() if self._doubts(node)]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
@@ -8,7 +9,9 @@ PODS = Resource(GroupVersionResource("", "v1", "pods"), "Pod", True, frozenset()
 
 
 def node(uid: str, *owners: str, blocks: bool = True, deleting: bool = False, finalizers: tuple[str, ...] = ()) -> Node:
-    references: list[dict[str, Any]] = [{"uid": owner, "blockOwnerDeletion": blocks} for owner in owners]
+    references: list[dict[str, Any]] = [
+        {"uid": owner, "name": owner, "kind": "Pod", "blockOwnerDeletion": blocks} for owner in owners
+    ]
     return Node(uid, PODS, "ns", uid, "1", tuple(references), deleting, finalizers)
 
 
@@ -64,3 +67,10 @@ def test_a_dependent_that_leaves_sets_a_waiting_owner_free() -> None:
     graph.upsert(deleting("owner", "foregroundDeletion"))
     graph.upsert(node("a", "owner"))
     assert "owner" in graph.upsert(node("a")).delete
+
+
+def test_an_owner_in_another_namespace_is_doubtful() -> None:
+    graph = OwnerGraph()
+    graph.upsert(replace(node("owner"), namespace="elsewhere"))
+    assert graph.upsert(node("a", "owner")) == Effects(doubtful=["a"])
+    assert list(graph.doubtful()) == ["a"]
