@@ -91,7 +91,9 @@ async def add_node(client: Client, name: str = "node-1", *, cpu: str = "8", pods
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     status = {"capacity": offered, "allocatable": offered, "conditions": [condition]}
-    return await client.patch(NODES, name, {"status": status}, subresource="status")
+    await client.patch(NODES, name, {"status": status}, subresource="status")
+    # What the node lifecycle controller does for a ready node, which not every test runs.
+    return await client.patch(NODES, name, {"spec": {"taints": None}})
 
 
 class Kubelet:

@@ -11,6 +11,7 @@ from controlplane.apiserver.admission.plugins.priority import Priority
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
 from controlplane.apiserver.admission.plugins.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
+from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from controlplane.apiserver.authorization.interface import Authorizer
 
 
@@ -21,6 +22,7 @@ def plugins(lookup: Lookup, listing: Listing, authorizer: Authorizer) -> list[Pl
         LimitRanger(listing),
         ServiceAccount(lookup),
         NodeRestriction(lookup),
+        TaintNodesByCondition(),
         Priority(lookup),
         DefaultTolerationSeconds(),
         RuntimeClass(lookup),

@@ -11,6 +11,7 @@ from controlplane.apiserver.admission.plugins.default_toleration_seconds import 
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.priority import Priority
 from controlplane.apiserver.admission.plugins.service_account import MOUNT_PATH, ServiceAccount
+from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from controlplane.apiserver.authentication.interface import UserInfo
 
 Objects = dict[tuple[str, str, str], dict[str, Any]]
@@ -100,3 +101,12 @@ async def test_nothing_is_born_in_a_dying_namespace() -> None:
     assert refusal.value.status["details"]["causes"][0]["reason"] == "NamespaceTerminating"
     with pytest.raises(StatusError, match='namespaces "n" not found'):
         await NamespaceLifecycle(lookup_in({})).mutate(pod())
+
+
+async def test_new_nodes_take_no_pods_until_they_are_seen_ready() -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    for given in ([], [{"key": "a", "effect": "NoSchedule"}], [taint]):
+        node = {"metadata": {"name": "n"}, "spec": {"taints": list(given)}}
+        attributes = Attributes(CREATE, GroupVersionKind("", "v1", "Node"), "nodes", "", "", "n", node, None, UserInfo("u"))
+        await TaintNodesByCondition().mutate(attributes)
+        assert node["spec"]["taints"] == [*(one for one in given if one != taint), taint]
