@@ -1,13 +1,15 @@
 """``pybernetes proxy``: flags and wiring; the only place that names concrete classes. One family, IPv4, for now."""
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import click
 
+from apimachinery.errors import StatusError
 from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
 from client import kubeconfig
 from client.informer import InformerFactory
@@ -31,6 +33,7 @@ from netproxy.metrics import ProxyMetrics
 from netproxy.pace import Pace
 from netproxy.proxier import Proxier, Trackers
 from netproxy.trackers import endpoints, nodes, services
+from netproxy.tuning import tune_conntrack
 
 _log = logs.get(__name__)
 
@@ -44,26 +47,46 @@ async def main(options: Mapping[str, Any]) -> None:
         credentials = kubeconfig.load(settings.kubeconfig)
     except kubeconfig.KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from None
-    backend = await make_backend(settings, RealRunner())
+    if not iptables.available("IPv4"):
+        raise OperatorError("iptables is not installed: install the package iptables, or correct PATH (it needs /usr/sbin)")
     async with Client(credentials, component="kube-proxy") as client:
+        ranges = settings.cluster_cidrs
+        if settings.detect_local != "ClusterCIDR":
+            ranges = await node_ranges(client, settings.node_name) if settings.detect_local == "NodeCIDR" else ()
+        backend = await make_backend(settings, RealRunner(), ranges)
         await Proxy(settings, client, backend).run()
 
 
-async def make_backend(settings: config.Config, runner: Runner) -> IPTablesBackend:
-    """:raises OperatorError: when the host has no iptables."""
-    if not iptables.available("IPv4"):
-        raise OperatorError("iptables is not installed: install the package iptables, or correct PATH (it needs /usr/sbin)")
+async def node_ranges(client: Client, name: str) -> tuple[str, ...]:
+    """The node's pod ranges; waits until it has been given them."""
+    while True:
+        try:
+            spec = (await client.get(NODES, name)).get("spec") or {}
+            if spec.get("podCIDRs"):
+                return tuple(spec["podCIDRs"])
+            _log.info("Waiting for the node to be given its pod range", node=name)
+        except (StatusError, ConnectionError) as error:
+            _log.info("Waiting for the node", node=name, err=error)
+        await client.clock.sleep(1)
+
+
+async def make_backend(settings: config.Config, runner: Runner, pod_ranges: Sequence[str]) -> IPTablesBackend:
+    """The backend for this host, after its connection table was set up."""
     mode = await iptables.detect(runner)
     sysctl = RealSysctl()
+    tune_conntrack(sysctl, settings.conntrack, os.cpu_count() or 1)
     options = Options(
-        cluster_cidr=next((each for each in settings.cluster_cidrs if ":" not in each), ""),
+        cluster_cidr=next((each for each in pod_ranges if ":" not in each), ""),
+        pod_interface=settings.pod_interface,
         masquerade_all=settings.masquerade_all,
         masquerade_bit=settings.masquerade_bit,
         node_port_addresses=settings.node_port_addresses,
         localhost_node_ports=settings.localhost_node_ports,
         drop_invalid=sysctl.get("net/netfilter/nf_conntrack_tcp_be_liberal") != "1",
     )
-    _log.info("Using iptables", variant=mode or "default", clusterCIDR=options.cluster_cidr)
+    _log.info("Using iptables", variant=mode or "default", pods=options.from_pods)
+    if not options.from_pods:
+        _log.warning("Without --cluster-cidr pods cannot be told from outsiders, whose calls to cluster IPs are not answered")
     return IPTablesBackend(iptables.RealIPTables(runner, "IPv4", mode), sysctl, options)
 
 

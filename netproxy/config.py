@@ -11,12 +11,26 @@ import click
 from component import config, flags
 
 MODES = ("iptables",)
+DETECT_LOCAL = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 _REFUSED = {
     "ipvs": "the ipvs mode is not implemented",
     "nftables": "the nftables mode is not implemented",
     "userspace": "the userspace mode was removed from Kubernetes in 1.26",
     "kernelspace": "the kernelspace mode exists on Windows only",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ConntrackSettings:
+    """Sizes and seconds of the kernel's connection table; 0 leaves the kernel's own."""
+
+    max_per_core: int = 32768
+    minimum: int = 131072
+    tcp_established: float = 86400.0
+    tcp_close_wait: float = 3600.0
+    tcp_be_liberal: bool = False
+    udp: float = 0.0
+    udp_stream: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,8 @@ class Config:
     node_name: str
     mode: str = "iptables"
     cluster_cidrs: tuple[str, ...] = ()
+    detect_local: str = "ClusterCIDR"
+    pod_interface: str = ""
     healthz: tuple[str, int] | None = ("0.0.0.0", 10256)  # noqa: S104 - balancers ask from outside
     metrics: tuple[str, int] | None = ("127.0.0.1", 10249)
     min_sync_period: float = 1.0
@@ -37,6 +53,7 @@ class Config:
     localhost_node_ports: bool = True
     node_port_addresses: tuple[str, ...] = ()
     cleanup: bool = False
+    conntrack: ConntrackSettings = ConntrackSettings()
 
 
 # Option, type, and help with the default: a flag that is not given must not hide the configuration file's value.
@@ -49,13 +66,27 @@ _FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--iptables-min-sync-period", flags.DURATION, "Least time between two syncs [1s, and less while syncs are cheap]."),
     ("--iptables-sync-period", flags.DURATION, "How often to look whether the rules are still there [30s]."),
     ("--iptables-masquerade-bit", click.IntRange(0, 31), "Bit of the mark for packets that need SNAT [14]."),
+    ("--detect-local-mode", str, f"How pods are told from outsiders: {', '.join(DETECT_LOCAL)} [ClusterCIDR]."),
+    ("--pod-bridge-interface", str, "The bridge of the pods, for BridgeInterface."),
+    ("--pod-interface-name-prefix", str, "How names of pods' interfaces begin, for InterfaceNamePrefix."),
+    ("--conntrack-max-per-core", click.IntRange(0), "Connections to track per CPU core, 0 for the kernel's own [32768]."),
+    ("--conntrack-min", click.IntRange(0), "The least to track, whatever the number of cores [131072]."),
+    ("--conntrack-tcp-timeout-established", flags.DURATION, "Idle time of TCP connections, 0 for the kernel's own [24h]."),
+    ("--conntrack-tcp-timeout-close-wait", flags.DURATION, "The same in CLOSE_WAIT [1h]."),
+    ("--conntrack-udp-timeout", flags.DURATION, "Idle time of UDP without an answer, 0 for the kernel's own [0]."),
+    ("--conntrack-udp-timeout-stream", flags.DURATION, "The same of UDP with answers [0]."),
     ("--nodeport-addresses", flags.COMMA_LIST, "Ranges of addresses with node ports, or primary [all]."),
 )
 _SWITCHES: tuple[tuple[str, str], ...] = (
     ("--iptables-localhost-nodeports", "Answer node ports on 127.0.0.1 too [true]."),
+    ("--conntrack-tcp-be-liberal", "Accept out-of-window packets, not counting them as INVALID [false]."),
     ("--masquerade-all", "SNAT all traffic to cluster IPs [false]."),
     ("--cleanup", "Remove the proxy's rules and exit."),
 )
+
+
+# Flags of upstream without a meaning here, so that its command lines work.
+_ACCEPTED = ("--bind-address", "--config-sync-period", "--feature-gates", "--kube-api-burst", "--kube-api-qps", "--oom-score-adj")
 
 
 def params() -> list[click.Parameter]:
@@ -63,6 +94,7 @@ def params() -> list[click.Parameter]:
         flags.kubeconfig(),
         flags.option("--config", type=click.Path(dir_okay=False), help="KubeProxyConfiguration file; flags win over it."),
         *(flags.option(name, type=kind, default=None, show_default=False, help=text) for name, kind, text in _FLAGS),
+        *(flags.option(name, default=None, show_default=False, help="Accepted for compatibility.") for name in _ACCEPTED),
         *(
             click.Option([name], type=click.BOOL, default=None, is_flag=False, flag_value="true", help=text)
             for name, text in _SWITCHES
@@ -84,6 +116,16 @@ _KEYS = {
     "iptables.masqueradeAll": "masquerade_all",
     "iptables.localhostNodePorts": "iptables_localhost_nodeports",
     "nodePortAddresses": "nodeport_addresses",
+    "detectLocalMode": "detect_local_mode",
+    "detectLocal.bridgeInterface": "pod_bridge_interface",
+    "detectLocal.interfaceNamePrefix": "pod_interface_name_prefix",
+    "conntrack.maxPerCore": "conntrack_max_per_core",
+    "conntrack.min": "conntrack_min",
+    "conntrack.tcpEstablishedTimeout": "conntrack_tcp_timeout_established",
+    "conntrack.tcpCloseWaitTimeout": "conntrack_tcp_timeout_close_wait",
+    "conntrack.tcpBeLiberal": "conntrack_tcp_be_liberal",
+    "conntrack.udpTimeout": "conntrack_udp_timeout",
+    "conntrack.udpStreamTimeout": "conntrack_udp_timeout_stream",
     "syncPeriod": "iptables_sync_period",
     "minSyncPeriod": "iptables_min_sync_period",
     "linux.masqueradeAll": "masquerade_all",
@@ -96,7 +138,6 @@ _IGNORED = (
     "configSyncPeriod",
     "conntrack",
     "detectLocal",
-    "detectLocalMode",
     "enableProfiling",
     "featureGates",
     "ipvs",
@@ -138,7 +179,28 @@ def read(options: Mapping[str, Any]) -> Config:
         localhost_node_ports=bool(given.get("iptables_localhost_nodeports", True)),
         node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ())),
         cleanup=bool(given.get("cleanup")),
+        **_detect_local(given),
+        conntrack=ConntrackSettings(
+            max_per_core=int(given.get("conntrack_max_per_core", 32768)),
+            minimum=int(given.get("conntrack_min", 131072)),
+            tcp_established=float(given.get("conntrack_tcp_timeout_established", 86400)),
+            tcp_close_wait=float(given.get("conntrack_tcp_timeout_close_wait", 3600)),
+            tcp_be_liberal=bool(given.get("conntrack_tcp_be_liberal")),
+            udp=float(given.get("conntrack_udp_timeout", 0)),
+            udp_stream=float(given.get("conntrack_udp_timeout_stream", 0)),
+        ),
     )
+
+
+def _detect_local(given: Mapping[str, Any]) -> dict[str, str]:
+    mode = given.get("detect_local_mode") or "ClusterCIDR"
+    if mode not in DETECT_LOCAL:
+        raise click.UsageError(f"--detect-local-mode: {mode!r} is not a mode; use one of: {', '.join(DETECT_LOCAL)}")
+    flag = {"BridgeInterface": "--pod-bridge-interface", "InterfaceNamePrefix": "--pod-interface-name-prefix"}.get(mode, "")
+    interface = str(given.get(flag.removeprefix("--").replace("-", "_")) or "")
+    if flag and (not interface or len(interface) > 15 or not interface.isascii() or any(c in ' /+!"' for c in interface)):
+        raise click.UsageError(f"--detect-local-mode={mode} needs the name of an interface in {flag}, not {interface!r}")
+    return {"detect_local": mode, "pod_interface": f"{interface}+" if mode == "InterfaceNamePrefix" else interface}
 
 
 def _from_file(settings: Mapping[str, Any]) -> dict[str, Any]:

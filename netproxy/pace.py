@@ -1,19 +1,22 @@
 """How often rules may be synced: at once after a quiet time, then spaced. Pure; ``proxier`` waits as told."""
 
+_BURST = 2
+_ADAPTIVE_BURST = 5
+
 
 class Pace:
-    """A bucket of ``burst`` syncs that refills by one each ``period`` seconds.
+    """A bucket of a few syncs that refills by one each ``period`` seconds.
 
-    With ``adaptive`` the period shrinks to twenty times what a sync costs, and at least 50 ms, so that syncing takes at most
-    a twentieth of the time: on a small cluster changes are then programmed sooner than the fixed period allows.
+    With ``adaptive`` the period shrinks to five times what a sync costs, and at least 50 ms, so that in a storm of changes
+    syncing takes a fifth of the time: on a small cluster they are then programmed sooner than the fixed period allows.
     """
 
-    def __init__(self, period: float, *, burst: int = 2, adaptive: bool = False) -> None:
+    def __init__(self, period: float, *, adaptive: bool = False) -> None:
         self._limit = period
         self._period = min(period, 0.1) if adaptive else period
         self._adaptive = adaptive
-        self._burst = burst
-        self._tokens = float(burst)
+        self._burst = _ADAPTIVE_BURST if adaptive else _BURST
+        self._tokens = float(self._burst)
         self._at = 0.0
 
     def delay(self, now: float) -> float:
@@ -26,7 +29,7 @@ class Pace:
         self._refill(now)
         self._tokens = max(self._tokens - 1, 0.0)
         if self._adaptive:
-            self._period = min(max(20 * seconds, 0.05), self._limit)
+            self._period = min(max(5 * seconds, 0.05), self._limit)
 
     def _refill(self, now: float) -> None:
         gained = (now - self._at) / self._period if self._period > 0 else self._burst

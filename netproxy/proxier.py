@@ -25,7 +25,9 @@ from netproxy.trackers.nodes import NodeTracker
 from netproxy.trackers.services import Family, PortName, ServiceTracker
 
 _log = logs.get(__name__)
-FULL_SYNC_PERIOD = 3600.0
+FULL_SYNC_PERIOD = 600.0
+FULL_SYNC_PERIOD_LARGE = 3600.0
+"""Where writing everything takes more than a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class _Round:
     checks: dict[str, HealthCheck | None] = field(default_factory=dict)
     triggers: list[datetime] = field(default_factory=list)
     services: dict[str, None] = field(default_factory=dict)
+    node: bool = False
 
 
 class Proxier:
@@ -73,7 +76,7 @@ class Proxier:
         self._wake = asyncio.Event()
         self._full_needed = True
         self._flows_checked = False
-        self._last_full = 0.0
+        self._last_full = (0.0, 0.0)  # when, and how long it took
         self._started = clock.now()
         self._no_local: dict[str, set[PortName]] = {"internal": set(), "external": set()}
 
@@ -108,7 +111,8 @@ class Proxier:
                     return
 
     async def _must_resync(self) -> bool:
-        if self._clock.monotonic() - self._last_full > FULL_SYNC_PERIOD:
+        when, cost = self._last_full
+        if self._clock.monotonic() - when > (FULL_SYNC_PERIOD if cost < 1 else FULL_SYNC_PERIOD_LARGE):
             return True
         try:
             if await self._backend.intact():
@@ -127,7 +131,7 @@ class Proxier:
         try:
             if full:
                 await self._backend.resync(self._ports, self._trackers.node.facts)
-            elif changed.ports:
+            elif changed.ports or changed.node:
                 current = {name: new for name, (_, new) in changed.ports.items()}
                 await self._backend.apply(PlanChange(current, self._trackers.node.facts))
         except BackendError as error:
@@ -147,7 +151,7 @@ class Proxier:
         changed = _Round(services=dict.fromkeys([*services, *endpoints]))
         if trackers.node.take():
             self.health.eligible = trackers.node.facts.eligible
-            self._full_needed = True
+            changed.node = True
             self._plan(changed, {name.service for name in self._ports} | set(changed.services))
         else:
             self._plan(changed, changed.services)
@@ -197,7 +201,7 @@ class Proxier:
         (metrics.full_sync if full else metrics.partial_sync).labels(*labels).observe(seconds)
         metrics.last_sync.labels(*labels).set(now.timestamp())
         if full:
-            self._last_full = self._clock.monotonic()
+            self._last_full = (self._clock.monotonic(), seconds)
         for trigger in changed.triggers:
             # what happened before this proxy started says nothing about its speed
             if trigger >= self._started.replace(microsecond=0):

@@ -16,7 +16,6 @@ class NodeFacts:
 
     name: str
     addresses: tuple[str, ...] = ()
-    pod_cidrs: tuple[str, ...] = ()
     zone: str = ""
     eligible: bool = True
 
@@ -26,11 +25,9 @@ def node_facts(obj: Mapping[str, Any]) -> NodeFacts:
     addresses = (obj.get("status") or {}).get("addresses") or ()
     wanted = [str(each["address"]) for kind in ("InternalIP", "ExternalIP") for each in addresses if each.get("type") == kind]
     marked = any(taint.get("key") == _TO_BE_DELETED for taint in spec.get("taints") or ())
-    cidrs = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
     return NodeFacts(
         str(metadata["name"]),
         addresses=tuple(wanted),
-        pod_cidrs=tuple(map(str, cidrs)),
         zone=str((metadata.get("labels") or {}).get(ZONE_LABEL, "")),
         eligible=not (marked or metadata.get("deletionTimestamp")),
     )
@@ -45,7 +42,7 @@ def trimmed(obj: Object) -> Object:
         kept["labels"] = {ZONE_LABEL: zone}
     return {
         "metadata": kept,
-        "spec": {key: spec[key] for key in ("podCIDR", "podCIDRs", "taints") if spec.get(key)},
+        "spec": {key: spec[key] for key in ("taints",) if spec.get(key)},
         "status": {"addresses": (obj.get("status") or {}).get("addresses") or []},
     }
 
@@ -69,7 +66,7 @@ class NodeTracker:
         """The Node object is gone: nothing should be sent here any more, but rules stay."""
         changed = self.facts.eligible
         facts = self.facts
-        self.facts = NodeFacts(facts.name, facts.addresses, facts.pod_cidrs, facts.zone, eligible=False)
+        self.facts = NodeFacts(facts.name, facts.addresses, facts.zone, eligible=False)
         self._changed = self._changed or changed
         return changed
 

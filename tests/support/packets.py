@@ -4,6 +4,7 @@ Tests of rules ask this instead of comparing text, so they outlive another way o
 both ways are walked: the answer is a set. It knows the matches and targets the proxy uses and fails on any other.
 """
 
+import fnmatch
 import ipaddress
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ class Packet:
     mark: int = 0
     state: str = "NEW"
     known: str = ""
+    interface: str = "eth0"
 
 
 @dataclass(frozen=True, order=True)
@@ -165,6 +167,7 @@ def _mark(packet: Packet, value: str) -> bool:
 _TESTS = {
     "-s": lambda packet, value, tracer: _in(packet.source, value),
     "-d": lambda packet, value, tracer: _in(packet.destination, value),
+    "-i": lambda packet, value, tracer: fnmatch.fnmatchcase(packet.interface, value.replace("+", "*")),
     "-p": lambda packet, value, tracer: packet.protocol == value,
     "--dport": lambda packet, value, tracer: packet.port == int(value),
     "--dst-type": lambda packet, value, tracer: tracer._is_local(packet.destination),

@@ -124,6 +124,11 @@ class TestProxy:
     async def sync(self) -> None:
         assert await self.proxier.sync(), "the rules were refused"
 
+    async def resync(self) -> None:
+        """Write everything anew, as from time to time."""
+        self.proxier._full_needed = True
+        await self.sync()
+
     def _tracker(self, obj: Object) -> Any:
         if "addressType" in obj:
             return self.trackers.endpoints

@@ -14,19 +14,26 @@ ChainRef = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of the backend, from flags. ``cluster_cidr`` tells pods from outside; without it nothing counts as outside.
+    """Settings of the backend, from flags. ``cluster_cidr``, or the interface through which pods send (``name`` or ``prefix+``),
+    tells pods from outside; without either nothing counts as outside.
 
     ``node_port_addresses`` are ranges; empty means every local address. ``drop_invalid`` is off where conntrack is liberal.
     """
 
     family: Family = "IPv4"
     cluster_cidr: str = ""
+    pod_interface: str = ""
     masquerade_all: bool = False
     masquerade_bit: int = 14
     node_port_addresses: tuple[str, ...] = ()
     localhost_node_ports: bool = True
     random_fully: bool = True
     drop_invalid: bool = True
+
+    @property
+    def from_pods(self) -> str:
+        """The match for packets that pods send; ``! `` before it makes it the match for all others."""
+        return f"-s {self.cluster_cidr}" if self.cluster_cidr else f"-i {self.pod_interface}" if self.pod_interface else ""
 
     @property
     def mark(self) -> str:

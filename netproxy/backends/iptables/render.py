@@ -61,9 +61,9 @@ class _Writer:
 
     def _masquerade_outsiders(self, destination: str, applies: bool) -> list[str]:
         """Who is not a pod and calls a cluster IP could not take an answer from a pod's address: answer through this node."""
-        if not applies or not (self.options.masquerade_all or self.options.cluster_cidr):
+        if not applies or not (self.options.masquerade_all or self.options.from_pods):
             return []
-        outside = "" if self.options.masquerade_all else f" ! -s {self.options.cluster_cidr}"
+        outside = "" if self.options.masquerade_all else f" ! {self.options.from_pods}"
         return [f"{self._comment('cluster IP')} {destination}{outside} -j {names.MARK_MASQ}"]
 
     def _spread(self, targets: Sequence[Target]) -> list[str]:
@@ -127,8 +127,8 @@ class _Writer:
             return (masquerade, f"-j {self.svc}") if rules.cluster else ()
         lines = []
         if rules.cluster:
-            if self.options.cluster_cidr:
-                lines.append(f'-m comment --comment "pod traffic for {text}" -s {self.options.cluster_cidr} -j {self.svc}')
+            if self.options.from_pods:
+                lines.append(f'-m comment --comment "pod traffic for {text}" {self.options.from_pods} -j {self.svc}')
             own = "-m addrtype --src-type LOCAL"
             lines.append(f'-m comment --comment "masquerade LOCAL traffic for {text}" {own} -j {names.MARK_MASQ}')
             lines.append(f'-m comment --comment "route LOCAL traffic for {text}" {own} -j {self.svc}')

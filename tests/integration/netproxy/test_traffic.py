@@ -158,8 +158,7 @@ async def test_established_connections_survive_the_removal_of_their_endpoint_and
         await nft.proxy.sync()
         connection.sendall(b"two")
         assert connection.recv(10) == b"two"
-        nft.proxy.put(node(address=NODE_IP, zone="elsewhere"))
-        await nft.proxy.sync()
+        await nft.proxy.resync()
         connection.sendall(b"three")
         assert connection.recv(10) == b"three"
 

@@ -66,6 +66,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "range": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/40"], "--cluster-cidr"),
     "address": (["--kubeconfig=k", "--healthz-bind-address=1.2.3.4:x"], "--healthz-bind-address"),
     "period": (["--kubeconfig=k", "--iptables-sync-period=0"], "--iptables-sync-period"),
+    "local mode": (["--kubeconfig=k", "--detect-local-mode=x"], "--detect-local-mode"),
+    "no bridge": (["--kubeconfig=k", "--detect-local-mode=BridgeInterface"], "--pod-bridge-interface"),
     "primary": (["--kubeconfig=k", "--nodeport-addresses=primary,10.0.0.0/8"], "primary cannot be combined"),
 }
 
@@ -96,3 +98,9 @@ ADDRESSES: dict[str, Any] = {
 @pytest.mark.parametrize("text", ADDRESSES)
 def test_bind_addresses(text: str) -> None:
     assert _read("--kubeconfig=k", f"--healthz-bind-address={text}").healthz == ADDRESSES[text]
+
+
+def test_local_modes() -> None:
+    bridge = _read("--kubeconfig=k", "--detect-local-mode=BridgeInterface", "--pod-bridge-interface=cni0")
+    prefix = _read("--kubeconfig=k", "--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth")
+    assert (bridge.pod_interface, prefix.pod_interface) == ("cni0", "veth+")

@@ -158,7 +158,7 @@ def test_health_check_counts_local_ready_addresses_once() -> None:
 
 def test_node_facts() -> None:
     obj = node(address="10.0.0.1", zone="a")
-    assert node_facts(obj) == NodeFacts(NODE, ("10.0.0.1",), (), "a", True)
+    assert node_facts(obj) == NodeFacts(NODE, ("10.0.0.1",), "a", True)
     obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert not node_facts(obj).eligible
 

@@ -179,6 +179,17 @@ async def test_masquerade_all_and_no_cluster_range() -> None:
     assert tracer.trace(packet(OUTSIDE, VIP)) == {Landing("ACCEPT", f"{POD}:8080", False)}
 
 
+async def test_pods_may_be_told_by_the_interface_they_send_through() -> None:
+    for interface in ("cni0", "cni+"):
+        options = Options(pod_interface=interface)
+        tracer = await programmed(everything(externalTrafficPolicy="Local"), endpoint_slice([endpoint(POD)]), options=options)
+        landings = {name: tracer.trace(packet(OUTSIDE, VIP, interface=name)) for name in ("cni0", "eth0")}
+        assert landings == {
+            "cni0": {Landing("ACCEPT", f"{POD}:8080", False)},
+            "eth0": {Landing("ACCEPT", f"{POD}:8080", True)},
+        }
+
+
 async def test_packets_without_a_place_are_dropped_and_other_traffic_passes() -> None:
     tracer = await programmed(everything(), endpoint_slice([endpoint(POD)]))
     assert tracer.where(packet(POD, OUTSIDE, 443, state="INVALID")) == {"DROP"}
