@@ -12,6 +12,7 @@ from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
 from controlplane.controllers.daemonset.controller import DaemonSetController
 from controlplane.controllers.deployment.controller import DeploymentController
+from controlplane.controllers.disruption import DisruptionController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
 from controlplane.controllers.garbage_collector import GarbageCollector
@@ -56,6 +57,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor(
             "cronjob-controller", "cronjob", lambda env, flags: CronJobController(env, flags["concurrent_cron_job_syncs"])
         ),
+        Descriptor("disruption-controller", "disruption", lambda env, flags: DisruptionController(env)),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
