@@ -5,7 +5,7 @@ upstream knows and this kubelet does not is refused by name: a setting that is s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,25 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError(f"containerLogMaxFiles must be at least 2, not {config.container_log_max_files}")
 
 
-def field_names() -> list[str]:
-    """The attributes, for ``/configz``."""
-    return [each.name for each in fields(KubeletConfig)]
+def document(config: KubeletConfig) -> dict[str, Any]:
+    """The configuration in effect as a KubeletConfiguration, for ``/configz``."""
+    made: dict[str, Any] = {"kind": "KubeletConfiguration", "apiVersion": API_VERSION}
+    for path, known in _FIELDS.items():
+        *parents, last = path.split(".")
+        inner = made
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = _shown(getattr(config, known.attribute), known.read)
+    return made
+
+
+def _shown(value: Any, read: Any) -> Any:
+    if read is _duration:
+        return f"{value:g}s"
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [dict(item) if isinstance(item, Mapping) else item for item in value]
+    return value

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from component import logs
@@ -25,13 +25,19 @@ class Housekeeping:
     """See the module."""
 
     def __init__(
-        self, host: Host, pleg: Pleg, manager: PodManager, workers: PodWorkers, collect: Callable[[], None], clock: Clock
+        self,
+        host: Host,
+        pleg: Pleg,
+        manager: PodManager,
+        workers: PodWorkers,
+        collectors: Sequence[Callable[[], None]],
+        clock: Clock,
     ) -> None:
         self._host = host
         self._pleg = pleg
         self._manager = manager
         self._workers = workers
-        self._collect = collect
+        self._collectors = collectors
         self._clock = clock
 
     async def run(self) -> None:
@@ -41,7 +47,8 @@ class Housekeeping:
             self.clear_orphans()
             if turn % _DISK_EVERY == 0:
                 await self.sweep_disk()
-                self._collect()
+                for collect in self._collectors:
+                    collect()
             turn += 1
             await self._clock.sleep(_PERIOD)
 

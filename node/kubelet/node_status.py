@@ -142,6 +142,12 @@ def new_node(config: KubeletConfig, machine: Machine) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
 
 
+def pod_cidrs(node: Mapping[str, Any]) -> Sequence[str]:
+    """The ranges given to a node; empty while it has none."""
+    spec = node.get("spec") or {}
+    return spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+
+
 class NodeReporter:
     """Registers the node and keeps its status. ``look`` asks the runtime; it must not raise."""
 

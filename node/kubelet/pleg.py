@@ -34,10 +34,18 @@ _Items = tuple[list[pb.PodSandbox], list[pb.Container]]
 class Pleg:
     """One per kubelet. ``changed(uid)`` is called whenever the observation of a pod differs from the last one."""
 
-    def __init__(self, runtime: RuntimeService, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        runtime: RuntimeService,
+        clock: Clock,
+        changed: Callable[[str], None],
+        relisted: Callable[[float, Mapping[str, ObservedPod]], None] = lambda seconds, pods: None,
+    ) -> None:
+        """``relisted`` hears how long each look at everything took, and what it saw."""
         self._runtime = runtime
         self._clock = clock
         self._changed = changed
+        self._relisted = relisted
         self._pods: dict[str, ObservedPod] = {}
         self._seen: dict[str, int] = {}  # the number of the listing a pod's entry comes from
         self._number = 0
@@ -75,7 +83,7 @@ class Pleg:
 
     async def relist(self) -> None:
         """Look at everything once."""
-        number = self._next_number()
+        number, began = self._next_number(), self._clock.monotonic()
         sandboxes = await self._runtime.list_pod_sandboxes()
         containers = await self._runtime.list_containers()
         for uid, items in _by_pod(sandboxes, containers).items():
@@ -88,6 +96,7 @@ class Pleg:
             else:
                 del self._seen[uid]  # no listing that is still under way can be older
         self._last_relist = self._clock.monotonic()
+        self._relisted(self._last_relist - began, self._pods)
 
     async def relist_pod(self, uid: str) -> ObservedPod:
         """Look at one pod now. Called by its worker after each of its own actions."""

@@ -37,7 +37,7 @@ class Tools:
     probes: ProbeManager
     status: StatusManager
     network_problem: Callable[[], str] = field(default=str)
-    runtime_name: Callable[[], str] = field(default=lambda: "containerd")
+    runtime_name: str = "containerd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class PodSync:
         self._uid = uid
         self._waiting: dict[str, tuple[str, str]] = {}
         self._refresh_at = 0.0
+        self._first_seen: float | None = tools.host.clock.monotonic()
         self.removed = False
 
     async def sync(self, pod: Pod) -> Result:
@@ -75,6 +76,7 @@ class PodSync:
             outcome = await self._act(pod, plan, observed)
             observed = await self._tools.pleg.relist_pod(self._uid)
             status = self._report(pod, observed)
+            self._measure(status)
             if status["phase"] in ("Succeeded", "Failed"):
                 return Result(finished=True)
             following = decide(pod, observed, self._verdicts(observed))
@@ -83,6 +85,12 @@ class PodSync:
             plan = following
         await self._refresh_volumes(pod, observed)
         return Result(again_after=self._again_after(pod, status, outcome))
+
+    def _measure(self, status: Mapping[str, Any]) -> None:
+        """How long a pod that this kubelet started took to run."""
+        if self._first_seen is not None and status["phase"] == "Running":
+            self._tools.host.metrics.pod_runs(self._tools.host.clock.monotonic() - self._first_seen)
+            self._first_seen = None
 
     async def _act(self, pod: Pod, plan: Plan, observed: ObservedPod) -> Outcome:
         mounted: Mapping[str, Mount] = {}
@@ -204,7 +212,7 @@ class PodSync:
             ready=tools.probes.ready,
             started=tools.probes.started,
             node_ips=node_ips,
-            runtime_name=tools.runtime_name(),
+            runtime_name=tools.runtime_name,
             stopped=stopped,
             failure=failure,
         )

@@ -16,10 +16,12 @@ from typing import Any, cast
 from apimachinery import errors as api_errors
 from client.rest import Client
 from component.clock import FakeClock
+from component.metrics import Registry
 from cri.fake import FakeContainerd
 from node.kubelet.config import KubeletConfig
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.interface import Mount, Pod
+from node.kubelet.metrics import KubeletMetrics
 from node.kubelet.pleg import Pleg
 from node.kubelet.pod_manager import PodManager
 from node.kubelet.pod_sync import Tools
@@ -141,6 +143,7 @@ class Bench:
     workers: PodWorkers
     manager: PodManager
     pleg: Pleg
+    registry: Registry
     network_problem: str = ""
     services: list[dict[str, Any]] = field(default_factory=list)
 
@@ -214,8 +217,10 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
         node_name="node-1", root_dir=root / "kubelet", pod_logs_dir=root / "logs", cluster_domain="cluster.local"
     )
     services: list[dict[str, Any]] = []
+    registry = Registry(process=False)
     host = Host(
         config, runtime, ImagePuller(runtime, objects, events, clock), volumes, objects, cgroups, events, clock, Gate(4),
+        KubeletMetrics(registry),
         services=lambda: services, memory_capacity=8 << 30, node_ips=lambda: ("192.0.2.1",),
     )  # fmt: skip
 
@@ -229,7 +234,9 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
         tools = Tools(host, pleg, RuntimeManager(host), probes, status, lambda: bench.network_problem)
         workers = PodWorkers(tools)
         manager = PodManager(workers, status, events, lambda: {"cpu": "8", "memory": "8Gi", "pods": "110"})
-        bench = Bench(clock, runtime, volumes, cgroups, objects, api, seen, tools, workers, manager, pleg, services=services)
+        bench = Bench(
+            clock, runtime, volumes, cgroups, objects, api, seen, tools, workers, manager, pleg, registry, services=services
+        )
         tasks = [group.create_task(workers.run()), group.create_task(status.run())]
         await pleg.relist()
         await asyncio.sleep(0)  # the workers' group is open from now on

@@ -57,12 +57,6 @@ def pod_dns(pod: Pod, host: ResolvConf, cluster_dns: Sequence[str], cluster_doma
     return _limit(_append(base, spec.get("dnsConfig") or {}))
 
 
-def wants_missing_cluster_dns(pod: Pod, cluster_dns: Sequence[str]) -> bool:
-    """The pod asks for the cluster's DNS and the kubelet knows none: worth an event."""
-    spec = pods.spec_of(pod)
-    return not cluster_dns and _uses_cluster(spec.get("dnsPolicy") or "ClusterFirst", spec)
-
-
 def _uses_cluster(policy: str, spec: Mapping[str, Any]) -> bool:
     return policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not spec.get("hostNetwork"))
 

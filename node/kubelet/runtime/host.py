@@ -14,6 +14,16 @@ from node.kubelet.runtime import dns
 from node.kubelet.runtime.gate import Gate
 
 
+class Counters(Protocol):
+    """What the runtime layer counts."""
+
+    def pod_started(self, error: bool = False) -> None: ...
+
+    def container_started(self, error: str = "") -> None: ...
+
+    def pod_runs(self, seconds: float) -> None: ...
+
+
 class PodCgroups(Protocol):
     """Where the containers of a pod are accounted."""
 
@@ -41,6 +51,7 @@ class Host:
     events: PodEvents
     clock: Clock
     gate: Gate
+    metrics: Counters
     services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
     memory_capacity: int = 0

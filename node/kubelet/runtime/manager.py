@@ -75,8 +75,10 @@ class RuntimeManager:
                 return newest.id, config, newest.ips or (host.node_ips() if newest.host_network else ())
             async with host.gate.passing(SANDBOX):
                 made = await to_its_end(host.runtime.run_pod_sandbox(config))
+            host.metrics.pod_started()
             status = await host.runtime.pod_sandbox_status(made)
         except (errors.RuntimeServiceError, ValueError) as error:
+            host.metrics.pod_started(error=True)
             host.events.warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise SandboxError(str(error)) from None
         if pods.is_host_network(pod):
@@ -107,8 +109,11 @@ class RuntimeManager:
         try:
             await self._containers.start(pod, container, observed, sandbox_id, config, ips, volumes)
         except StartError as error:
+            self._host.metrics.container_started(error.reason)
             outcome.waiting[name] = (error.reason, str(error))
             outcome.retry(self._retry_after(error.reason))
+        else:
+            self._host.metrics.container_started()
 
     def _crash_loop(self, pod: Pod, name: str, key: str, left: float, outcome: Outcome) -> None:
         shown = security.pods_name(pod)

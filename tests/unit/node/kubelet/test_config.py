@@ -8,7 +8,7 @@ import pytest
 
 from node.kubelet.__main__ import DAEMON, read_config
 from node.kubelet.admission import refuse
-from node.kubelet.config import ConfigError, KubeletConfig, parse
+from node.kubelet.config import ConfigError, KubeletConfig, document, parse
 from tests.support.pod_workers import container, pod
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -96,3 +96,11 @@ def test_admission_counts_what_is_taken() -> None:
 def test_defaults_are_upstreams() -> None:
     config = KubeletConfig()
     assert (config.port, config.healthz_port, config.max_pods, config.node_lease_duration_seconds) == (10250, 10248, 110, 40)
+
+
+def test_the_configuration_in_effect_is_shown() -> None:
+    shown = document(KubeletConfig(max_pods=7, cluster_dns=("10.96.0.10",), client_ca_file=Path("/ca")))
+    assert shown["maxPods"] == 7
+    assert shown["syncFrequency"] == "60s"
+    assert shown["authentication"]["x509"]["clientCAFile"] == "/ca"
+    assert shown["clusterDNS"] == ["10.96.0.10"]

@@ -319,3 +319,15 @@ async def test_a_pod_removed_by_force_is_killed_quickly(tmp_path: Path) -> None:
         await bench.until(lambda: ("stop_container", "main 1") in bench.runtime.calls)
         await bench.until(lambda: not bench.runtime.sandboxes)
         assert bench.api.deleted == []
+
+
+async def test_starts_are_counted(tmp_path: Path) -> None:
+    async with running_workers(tmp_path) as bench:
+        bench.runtime.fail("create_container", errors.RuntimeServiceError("no"))
+        bench.apply(pod())
+        await bench.advance_until(lambda: bench.runtime.running(), 10)
+        await bench.settle()
+        text = bench.registry.expose().decode()
+        assert "kubelet_started_pods_total 1.0" in text
+        assert 'kubelet_started_containers_errors_total{code="CreateContainerError"} 1.0' in text
+        assert "kubelet_pod_start_duration_seconds_count 1.0" in text

@@ -42,11 +42,6 @@ def test_cluster_first_with_host_net() -> None:
     assert made.nameservers == ("10.96.0.10",)
 
 
-def test_a_missing_cluster_dns_is_worth_an_event() -> None:
-    assert dns.wants_missing_cluster_dns(pod(), [])
-    assert not dns.wants_missing_cluster_dns(pod(dnsPolicy="Default"), [])
-
-
 def test_limits() -> None:
     config = {"nameservers": [f"10.0.0.{n}" for n in range(9)], "searches": [f"s{n}.example.org" for n in range(99)]}
     made = dns.pod_dns(pod(dnsPolicy="None", dnsConfig=config), HOST, [], "")

@@ -1,0 +1,214 @@
+"""The parts of a kubelet, each made of what it needs: the one place that names concrete classes. ``kubelet.py`` runs them.
+
+Data flows one way: ``sources`` > ``pod_manager`` > ``pod_workers`` (observe with ``pleg``, decide with ``runtime.actions``,
+act with ``runtime.manager``, tell with ``status``). What happens later reaches a worker only as a nudge.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from apimachinery.resources import NODES, SERVICES
+from client.events import Recorder
+from client.informer import Informer, InformerFactory
+from client.rest import Client
+from component.clock import Clock
+from component.metrics import Registry
+from component.process import RealRunner
+from node.kubelet import node_status
+from node.kubelet.cgroups.manager import Cgroups
+from node.kubelet.config import KubeletConfig
+from node.kubelet.facade import Facade
+from node.kubelet.housekeeping import Housekeeping
+from node.kubelet.images.pull import ImagePuller
+from node.kubelet.lease import NodeLease
+from node.kubelet.machine import Machine
+from node.kubelet.metrics import KubeletMetrics
+from node.kubelet.mirror import MirrorPods
+from node.kubelet.node_status import NodeReporter, RuntimeFacts
+from node.kubelet.objects import CachedObjects
+from node.kubelet.pleg import Pleg
+from node.kubelet.pod_manager import PodManager
+from node.kubelet.pod_sync import Tools
+from node.kubelet.pod_workers import PodWorkers
+from node.kubelet.probes.manager import ProbeManager
+from node.kubelet.recorder import PodEvents
+from node.kubelet.runtime import connection, dns
+from node.kubelet.runtime.gate import Gate
+from node.kubelet.runtime.host import Host
+from node.kubelet.runtime.logs import LogRotator
+from node.kubelet.runtime.manager import RuntimeManager
+from node.kubelet.sources import apiserver
+from node.kubelet.sources.static_files import StaticFiles
+from node.kubelet.status import StatusManager
+from node.kubelet.volumes.manager import Manager as VolumeManager
+from node.network.manager import PodNetwork
+
+_STARTS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the parts are made of."""
+
+    config: KubeletConfig
+    clock: Clock
+    client: Client
+    link: connection.Connection
+    runtime_version: str
+    machine: Machine
+    metrics: Registry
+
+    @property
+    def node_name(self) -> str:
+        return self.config.node_name
+
+
+@dataclass(slots=True)
+class RuntimeView:
+    """The last answer about the runtime's health; pods without the host's network wait while it has a problem."""
+
+    facts: RuntimeFacts
+
+    def network_problem(self) -> str:
+        return self.facts.network_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A kubelet's parts, ready to be run."""
+
+    recorder: Recorder
+    informers: InformerFactory
+    services: Informer
+    pods: Informer
+    host: Host
+    pleg: Pleg
+    workers: PodWorkers
+    wanted: PodManager
+    mirrors: MirrorPods
+    status: StatusManager
+    reporter: NodeReporter
+    lease: NodeLease
+    network: PodNetwork
+    rotator: LogRotator
+    housekeeping: Housekeeping
+    facade: Facade
+    static: StaticFiles | None
+
+
+def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
+    """Make everything; ``group`` will hold the probes' tasks. Nothing runs yet."""
+    config, clock, client, runtime = given.config, given.clock, given.client, given.link.runtime
+    recorder, informers = Recorder(client, "kubelet", given.node_name, clock=clock), InformerFactory(client, clock)
+    events, objects, metrics = PodEvents(recorder), CachedObjects(client, clock), KubeletMetrics(given.metrics, given.node_name)
+    services = informers.informer(SERVICES)
+    mirrors = MirrorPods(client, clock, given.node_name)
+    status = StatusManager(client, clock, mirrors.reported_as)
+    mirrors.resend = status.resend
+    host = _host(given, objects, events, metrics, services)
+    view = RuntimeView(RuntimeFacts(network_problem="the runtime has not been asked yet"))
+
+    def nudge(uid: str) -> None:
+        workers.nudge(uid)
+
+    run = partial(connection.run_in_container, runtime)
+    probes = ProbeManager(group, run, clock, events, nudge, lambda: config.node_ip)
+    pleg = Pleg(runtime, clock, nudge, metrics.relisted)
+    manager = RuntimeManager(host)
+    runtime_name = given.runtime_version.partition(":")[0]
+    workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name))
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors)
+    look = partial(_look, given, view, pleg, workers)
+    return Parts(
+        recorder=recorder,
+        informers=informers,
+        services=services,
+        pods=apiserver.pod_informer(informers, given.node_name),
+        host=host,
+        pleg=pleg,
+        workers=workers,
+        wanted=wanted,
+        mirrors=mirrors,
+        status=status,
+        reporter=NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder),
+        lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
+        network=_network(given, informers),
+        rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
+        housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
+        facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
+        static=_static(given, wanted, workers.knows),
+    )
+
+
+def problems(pleg: Pleg) -> Sequence[str]:
+    """Why ``/healthz`` must fail."""
+    found = pleg.unhealthy()
+    return [f"PLEG is not healthy: {found}"] if found else []
+
+
+def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: KubeletMetrics, services: Informer) -> Host:
+    config, clock = given.config, given.clock
+    allocatable = partial(node_status.allocatable, config, given.machine)
+    parallel = 1 if config.serialize_image_pulls else config.max_parallel_image_pulls or 1000
+    return Host(
+        config=config,
+        runtime=given.link.runtime,
+        images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
+        volumes=VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock),
+        objects=objects,
+        cgroups=Cgroups(config),
+        events=events,
+        clock=clock,
+        gate=Gate(_STARTS_AT_ONCE),
+        metrics=metrics,
+        services=services.lister.list,
+        allocatable=allocatable,
+        memory_capacity=given.machine.memory_bytes,
+        node_ips=lambda: (config.node_ip,),
+        host_dns=partial(_host_dns, config),
+        host_file=partial(_read, "/etc/hosts"),
+    )
+
+
+async def _look(given: Given, view: RuntimeView, pleg: Pleg, workers: PodWorkers) -> RuntimeFacts:
+    """Ask the runtime how it is; pods that waited for the network hear at once that it has come."""
+    before = view.facts
+    view.facts = await connection.look(given.link.runtime, given.link.images, given.runtime_version, pleg.unhealthy())
+    if before.network_problem and not view.facts.network_problem:
+        for uid in workers.uids():
+            workers.nudge(uid)
+    return view.facts
+
+
+def _network(given: Given, informers: InformerFactory) -> PodNetwork:
+    config = given.config
+    network = PodNetwork(config.cni_conf_dir, config.cni_bridge, config.root_dir / "cni-ipam", RealRunner(), given.clock)
+    if config.pod_cidr:
+        network.set_cidrs(config.pod_cidr.split(","))
+    else:
+        node = informers.informer(NODES, field_selector=f"metadata.name={given.node_name}")
+        node.add_handler(
+            on_add=lambda node: network.set_cidrs(node_status.pod_cidrs(node)),
+            on_update=lambda old, new: network.set_cidrs(node_status.pod_cidrs(new)),
+        )
+    return network
+
+
+def _static(given: Given, wanted: PodManager, running: Callable[[str], bool]) -> StaticFiles | None:
+    path = given.config.static_pod_path
+    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, running) if path else None
+
+
+def _host_dns(config: KubeletConfig) -> dns.ResolvConf:
+    return dns.parse_resolv_conf(_read(str(config.resolv_conf))) if config.resolv_conf else dns.ResolvConf()
+
+
+def _read(path: str) -> str:
+    """A small file of /etc, read when a pod starts; empty if it is not there."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
