@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sized
 from dataclasses import dataclass
 
 from apimachinery import schema
@@ -94,6 +94,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         supervisor.start("tls-reload", tls.watch(RealClock()))
 
         def drain() -> None:
+            health.add("shutdown", _shutting_down, ("readyz",))
             open_watches.close_all()
             open_streams.close_all()
 
@@ -111,6 +112,10 @@ async def running(config: Config) -> AsyncIterator[Running]:
         await poststart.run(advertised(config), address.port)
         _log.info("Serving", address=address.url, storage=config.storage.backend)
         yield Running(address, stores, backend, health)
+
+
+def _shutting_down() -> None:
+    raise RuntimeError("the process is shutting down")
 
 
 def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
@@ -154,18 +159,28 @@ def _wire(
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
-    watch_gauge = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
-
-    def refresh() -> None:
-        watch_gauge.clear()
-        for resource, count in live.watches.counts().items():
-            watch_gauge.labels(resource).set(count)
-
+    refresh = _gauges(metrics, stores, live.watches)
     listed = discovery.listed([*kinds, *(ReviewStrategy(info) for info in REVIEWS)])
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
     known = paths.paths_for(listed, address, schemas, health, metrics, refresh, believed, issuer)
     return _Wired(Router(table, known), believed.authenticator, authorizer)
+
+
+def _gauges(metrics: Registry, stores: dict[str, Store], watches: OpenWatches) -> Callable[[], None]:
+    """Counts that are looked up when somebody scrapes."""
+    watching = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
+    objects = metrics.gauge("apiserver_storage_objects", "Number of stored objects by resource.", ("resource",))
+
+    def refresh() -> None:
+        watching.clear()
+        for resource, count in watches.counts().items():
+            watching.labels(resource).set(count)
+        for resource, store in stores.items():
+            if isinstance(store.objects, Sized):
+                objects.labels(resource).set(len(store.objects))
+
+    return refresh
 
 
 def advertised(config: Config) -> str:

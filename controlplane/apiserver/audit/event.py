@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apimachinery.times import format_micro_time
+from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.wire.call import Call
 
 
@@ -18,10 +19,12 @@ def event(call: Call, code: int, stage: str, finished: float) -> dict[str, Any]:
         "stage": stage,
         "requestURI": call.path + ("?" + call.query_string if call.query_string else ""),
         "verb": info.verb,
-        "user": _user(call),
+        "user": _user(call.impersonator or call.user),
         "sourceIPs": [call.http.remote] if call.http.remote else [],
         "userAgent": call.headers.get("User-Agent", ""),
     }
+    if call.impersonator is not None:
+        record["impersonatedUser"] = _user(call.user)
     if info.is_resource:
         record["objectRef"] = _object_ref(call)
     record["responseStatus"] = {"metadata": {}, "code": code}
@@ -32,14 +35,14 @@ def event(call: Call, code: int, stage: str, finished: float) -> dict[str, Any]:
     return record
 
 
-def _user(call: Call) -> dict[str, Any]:
-    user: dict[str, Any] = {"username": call.user.name}
-    if call.user.uid:
-        user["uid"] = call.user.uid
-    if call.user.groups:
-        user["groups"] = list(call.user.groups)
-    if call.user.extra:
-        user["extra"] = {key: list(values) for key, values in call.user.extra.items()}
+def _user(info: UserInfo) -> dict[str, Any]:
+    user: dict[str, Any] = {"username": info.name}
+    if info.uid:
+        user["uid"] = info.uid
+    if info.groups:
+        user["groups"] = list(info.groups)
+    if info.extra:
+        user["extra"] = {key: list(values) for key, values in info.extra.items()}
     return user
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
@@ -65,4 +66,5 @@ def user_of(certificate: x509.Certificate) -> UserInfo:
     if not names or not names[0].value:
         raise AuthenticationFailed("x509: subject with organizations but no common name")
     groups = tuple(str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
-    return UserInfo(str(names[0].value), groups=groups)
+    extra = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"]}
+    return UserInfo(str(names[0].value), groups=groups, extra=extra)

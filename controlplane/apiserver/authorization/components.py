@@ -146,8 +146,8 @@ class ComponentAuthorizer:
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         user = attributes.user
         if allowed_by(self._by_user.get(user.name, ()), attributes):
-            return Decision.ALLOW, ""
+            return Decision.ALLOW, f'built-in rules of user "{user.name}"'
         for group in user.groups:
             if group in self._by_group and allowed_by(self._by_group[group], attributes):
-                return Decision.ALLOW, ""
+                return Decision.ALLOW, f'built-in rules of group "{group}"'
         return Decision.NO_OPINION, ""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from apimachinery.meta import clone
-from controlplane.apiserver.admission.interface import UPDATE
+from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers
 from controlplane.apiserver.endpoints.body import match_name, read_object
 from controlplane.apiserver.endpoints.options import write_options
@@ -37,7 +37,8 @@ async def replace(call: Call, scope: Scope, write: Write) -> Reply:
     async def change(old: Object) -> Object:
         new = clone(body)
         managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
-        await scope.admission.mutate(scope.attributes(call, UPDATE, new, old, options.dry_run))
+        operation = UPDATE if old else CREATE
+        await scope.admission.mutate(scope.attributes(call, operation, new, old or None, options.dry_run))
         return new
 
     admit = scope.validating(call, UPDATE, options.dry_run)

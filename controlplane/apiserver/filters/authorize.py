@@ -6,6 +6,8 @@ from controlplane.apiserver.authorization.interface import Attributes, Authorize
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
+_READS = frozenset({"get", "list", "watch"})
+
 
 def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
     """A filter that raises 403 unless the authorizer allows. ``verb`` stands in for the request's own: see ``connect``."""
@@ -13,9 +15,12 @@ def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
     async def step(call: Call) -> None:
         attributes = attributes_of(call, verb)
         decision, reason = await authorizer.authorize(attributes)
-        if decision is Decision.ALLOW:
-            return
-        raise refused(attributes, reason)
+        allowed = decision is Decision.ALLOW
+        if attributes.verb not in _READS:  # for the audit log, which has no reads
+            call.annotations["authorization.k8s.io/decision"] = "allow" if allowed else "forbid"
+            call.annotations["authorization.k8s.io/reason"] = reason
+        if not allowed:
+            raise refused(attributes, reason)
 
     return step
 

@@ -38,7 +38,7 @@ def impersonate(authorizer: Authorizer) -> Filter:
         for key, values in extra.items():
             for value in values:
                 await check(call.user, ("authentication.k8s.io", "userextras", key, "", value))
-        call.annotations["authentication.k8s.io/impersonator"] = call.user.name
+        call.impersonator = call.user
         call.user = _user(name, uid, groups, extra)
 
     async def check(user: UserInfo, wanted: tuple[str, str, str, str, str]) -> None:

@@ -29,6 +29,7 @@ class Call:
         "finishers",
         "headers",
         "http",
+        "impersonator",
         "info",
         "method",
         "path",
@@ -50,6 +51,7 @@ class Call:
         self.started = time.perf_counter()
         self.info = NO_INFO
         self.user: UserInfo = ANONYMOUS
+        self.impersonator: UserInfo | None = None  # the real user, when they act as somebody else
         self.audit_id = ""
         self.dry_run = False
         self.routed = False  # whether the URL names something that is served
