@@ -62,7 +62,7 @@ def _unescape(value: str) -> str:
                 raise ValueError(f"invalid field selector: invalid escape sequence: \\{following}")
             result.append(following)
         elif character in ",=":
-            raise ValueError(f"invalid field selector: unescaped character in value: {character}")
+            raise ValueError(f"invalid field selector: unescaped character in value: {ord(character)}")
         else:
             result.append(character)
     return "".join(result)

@@ -224,21 +224,21 @@ def _parse_exact(tokens: _Tokens) -> list[str]:
 
 
 def _parse_set(tokens: _Tokens) -> list[str]:
+    """``(a,b)``; a missing word, as in ``()`` or ``(a,)``, stands for the empty value."""
     opening = tokens.take()
     if opening != "(":
         raise ValueError(f"found '{opening}' expected: '('")
+    first = tokens.peek()
+    if first == ")":
+        tokens.take()
+        return [""]
+    if first != "," and not _is_word(first):
+        raise ValueError(f"found '{first}', expected: ',', ')' or identifier")
     values: list[str] = []
-    expect_value = True
     while True:
-        word = tokens.take()
-        if word == ")":
-            return [*values, ""] if expect_value else values
-        if word == ",":
-            if expect_value:
-                values.append("")
-            expect_value = True
-        elif _is_word(word) and expect_value:
-            values.append(word)
-            expect_value = False
-        else:
-            raise ValueError(f"found '{word}', expected: ',', ')' or identifier")
+        values.append(tokens.take() if _is_word(tokens.peek()) else "")
+        separator = tokens.take()
+        if separator == ")":
+            return values
+        if separator != ",":
+            raise ValueError(f"found '{separator}', expected: ',' or ')'")

@@ -18,7 +18,7 @@ _PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 class LimitRangeStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind("", "v1", "LimitRange"), "limitranges", "limitrange", True, short_names=("limits",))
-    columns = (NAME, Column("Created At", description="When the limit range was created."))
+    columns = (NAME, Column("Created At", type="date", description="When the limit range was created."))
 
     def default(self, obj: Object) -> None:
         for item in obj.setdefault("spec", {}).get("limits") or ():

@@ -13,7 +13,7 @@ from controlplane.apiserver.registry.strategy import Column
 Object = dict[str, Any]
 
 GROUP = "rbac.authorization.k8s.io"
-ROLE_COLUMNS = (NAME, Column("Created At", description="When the role was created."))
+ROLE_COLUMNS = (NAME, Column("Created At", type="date", description="When the role was created."))
 BINDING_COLUMNS = (
     NAME,
     Column("Role", description="The role that is granted."),

@@ -20,7 +20,7 @@ EVENT_COLUMNS = (
     Column("Message", description="A human-readable description."),
     wide("First Seen", "When this was first observed."),
     wide("Count", "How often this was observed."),
-    wide("Name", "The name of the event."),
+    Column("Name", format="name", description="The name of the event.", priority=1),
 )
 
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

@@ -24,7 +24,7 @@ class StorageClassStrategy(Strategy):
         Column("Provisioner", description="What makes volumes of this class."),
         Column("ReclaimPolicy", description="What becomes of a volume that is released."),
         Column("VolumeBindingMode", description="When volumes are made and bound."),
-        Column("AllowVolumeExpansion", type="boolean", description="Whether volumes may grow."),
+        Column("AllowVolumeExpansion", description="Whether volumes may grow."),
         AGE,
     )
 
