@@ -4,14 +4,19 @@ Called by ``scheme`` (request bodies), ``storage`` (values) and ``endpoints`` (r
 """
 
 import json
+import re
 from typing import Any
 
 import orjson
 
 from apimachinery import errors
-from apimachinery.codecs.json_syntax import explain
+from apimachinery.codecs.json_syntax import MAX_DEPTH, NO_FAULT, TOO_DEEP, explain
 
-MAX_DEPTH = 250  # Go allows 10,000; nothing real passes 60, and everything here recurses
+# whole surrogate pairs, halves of them, and all other escapes
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _SHALLOW = 200  # with fewer brackets than this an object cannot be too deep
 
 
@@ -20,10 +25,21 @@ def decode(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise errors.bad_request(explain(data)) from None
+        value = _second_try(data)
     if data.count(b"{") + data.count(b"[") > _SHALLOW and depth_exceeds(value, MAX_DEPTH):
-        raise errors.bad_request("exceeded max depth")
+        raise errors.bad_request(TOO_DEEP)
     return value
+
+
+def _second_try(data: bytes) -> Any:
+    """What orjson refuses and Go's decoder takes: halves of surrogate pairs, which become U+FFFD."""
+    fault = explain(data)
+    if fault != NO_FAULT:
+        raise errors.bad_request(fault)
+    try:
+        return orjson.loads(_ESCAPES.sub(lambda found: b"\\ufffd" if found["half"] else found[0], data))
+    except orjson.JSONDecodeError:
+        raise errors.bad_request("json: cannot unmarshal number into Go value of type float64: value out of range") from None
 
 
 def encode(obj: Any) -> bytes:
@@ -31,7 +47,21 @@ def encode(obj: Any) -> bytes:
     if type(obj) is dict and "kind" in obj:
         head = {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
         obj = {**head, **obj}
-    return orjson.dumps(obj)
+    try:
+        return orjson.dumps(obj)
+    except TypeError:
+        return orjson.dumps(_representable(obj))
+
+
+def _representable(value: Any) -> Any:
+    """With U+FFFD for what came in a header in no character set, as Go's encoder writes it."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, list | tuple):
+        return [_representable(item) for item in value]
+    if isinstance(value, dict):
+        return {_representable(key): _representable(item) for key, item in value.items()}
+    return value
 
 
 def is_written_as(value: Any, data: bytes) -> bool:

@@ -11,6 +11,9 @@ _POINT_OR_EXPONENT = re.compile(r"\.|[eE][+-]?")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 END = "unexpected end of JSON input"
+MAX_DEPTH = 250  # Go allows 10,000; nothing real passes 60, and everything here recurses
+TOO_DEEP = "exceeded max depth"
+NO_FAULT = "invalid JSON"
 
 
 class _SyntaxFaultError(Exception):
@@ -24,9 +27,11 @@ def explain(data: bytes) -> str:
         _Scanner(text).document()
     except _SyntaxFaultError as fault:
         return str(fault)
+    except RecursionError:
+        return TOO_DEEP
     if b"\xff" in data or "�" in text:
         return "invalid UTF-8 in JSON text"
-    return "invalid JSON"  # orjson refuses what Go's scanner would let pass, such as lone surrogates
+    return NO_FAULT  # orjson refuses what Go's scanner would let pass, such as lone surrogates
 
 
 def _quoted(character: str) -> str:
@@ -97,10 +102,10 @@ class _Scanner:
             self.at += 1
             return
         open_with.append(bracket)
+        if len(open_with) > MAX_DEPTH:
+            raise _SyntaxFaultError(TOO_DEEP)
         if bracket == "{":
             self.member(open_with)
-        elif len(open_with) > 10000:
-            raise _SyntaxFaultError("exceeded max depth")
         else:
             self.value(open_with) if self.peek() not in "[" else self.nested(open_with)
 
@@ -113,8 +118,8 @@ class _Scanner:
                 self.at += 1
                 return
             open_with.append("[")
-            if len(open_with) > 10000:
-                raise _SyntaxFaultError("exceeded max depth")
+            if len(open_with) > MAX_DEPTH:
+                raise _SyntaxFaultError(TOO_DEEP)
         self.value(open_with)
 
     def string(self) -> None:

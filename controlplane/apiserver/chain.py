@@ -101,7 +101,7 @@ async def _answer(call: Call, steps: Sequence[Filter], route: Route, seconds: fl
         return failure(problem)
     except TimeoutError:
         return failure(errors.timeout("request did not complete within the allotted timeout"))
-    except UnicodeDecodeError:
+    except UnicodeError:
         return failure(errors.bad_request("the request is not valid UTF-8"))
     except ConnectionError:
         raise

@@ -6,17 +6,21 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
+from component import logs
 from controlplane.apiserver.authentication.tls import leave_verdict_to_application
 from controlplane.apiserver.wire.reply import Answer
 
 Handler = Callable[[BaseRequest], Awaitable[Answer]]
 
+_log = logs.get(__name__)
 MAX_HEADER = 64 * 1024  # one line or field; bearer tokens with many groups are long
 KEEPALIVE_SECONDS = 180.0
 
@@ -40,6 +44,18 @@ class Connection(RequestHandler):
         super().data_received(data)
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
 
+    def handle_error(
+        self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """What is not HTTP is answered in as few words as upstream, and not quoted in the log: it may hold a token."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        status = 431 if isinstance(exc, LineTooLong) else status
+        _log.v(2, "Refused what is not HTTP", remote=request.remote, status=status, reason=type(exc).__name__)
+        answer = web.Response(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
+        answer.force_close()
+        return answer
+
 
 class Server(web.Server):
     """aiohttp's low-level server without a router: half the cost of ``web.Application`` for a small answer."""
@@ -55,6 +71,7 @@ def server_for(handler: Handler) -> Server:
         handler_cancellation=True,  # a watch ends when its client goes away
         loop=asyncio.get_running_loop(),
         access_log=None,
+        auto_decompress=False,  # upstream takes bodies as they are; and what expands while it is read has no bound
         keepalive_timeout=KEEPALIVE_SECONDS,
         max_line_size=MAX_HEADER,
         max_field_size=MAX_HEADER,

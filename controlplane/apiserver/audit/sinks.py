@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
+from apimachinery.codecs.json import encode
 
 log = logging.getLogger(__name__)
 _QUEUE = 10_000  # lines; when the disk is slower than this for long, lines are dropped and counted
@@ -48,15 +48,15 @@ class FileSink:
 
     async def _write_forever(self) -> None:
         while True:
-            lines = [orjson.dumps(await self._queue.get())]
+            lines = [encode(await self._queue.get())]
             while len(lines) < _BATCH and not self._queue.empty():
-                lines.append(orjson.dumps(self._queue.get_nowait()))
+                lines.append(encode(self._queue.get_nowait()))
             await asyncio.to_thread(self._append, lines)
 
     def _take_all(self) -> list[bytes]:
         lines = []
         while not self._queue.empty():
-            lines.append(orjson.dumps(self._queue.get_nowait()))
+            lines.append(encode(self._queue.get_nowait()))
         return lines
 
     def _append(self, lines: list[bytes]) -> None:

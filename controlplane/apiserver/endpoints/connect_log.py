@@ -12,6 +12,7 @@ from apimachinery.times import parse_time
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.endpoints import connect_pod
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets, backend_error
+from controlplane.apiserver.endpoints.options import integer
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.info import is_true
 from controlplane.apiserver.wire.reply import TEXT, Answer, Reply
@@ -80,10 +81,7 @@ def parameters(call: Call) -> list[tuple[str, str]]:
     numbers: dict[str, int] = {}
     for name in _NUMBERS:
         if query.get(name):
-            try:
-                numbers[name] = int(query[name])
-            except ValueError:
-                raise errors.bad_request(f'strconv.ParseInt: parsing "{query[name]}": invalid syntax') from None
+            numbers[name] = integer(query[name])
     if query.get("sinceTime"):
         try:
             parse_time(query["sinceTime"])

@@ -1,5 +1,6 @@
 """Query parameters as typed options. Raises upstream's 400 and 422 for values that make no sense. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from controlplane.apiserver.wire.info import is_true
 
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 _MAX_MANAGER = 128
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _META = "meta.k8s.io"
 _ALWAYS_SELECTABLE = frozenset({"metadata.name", "metadata.namespace"})
 
@@ -62,7 +64,7 @@ def delete_options(query: Mapping[str, str], body: dict[str, Any] | None) -> dic
     if body is None:
         body = {}
         if "gracePeriodSeconds" in query:
-            body["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
+            body["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
         if query.get("propagationPolicy"):
             body["propagationPolicy"] = query["propagationPolicy"]
         if "orphanDependents" in query:
@@ -131,7 +133,8 @@ def list_options(query: Mapping[str, str], strategy: Strategy) -> ListOptions:
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     token = query.get("continue", "")
     _check_list(version, match, token, query)
-    limit = _integer(query["limit"]) if query.get("limit") else 0
+    limit = integer(query["limit"]) if query.get("limit") else 0
+    timeout_seconds(query)  # a list ends in time anyway; what is no number is refused all the same
     return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.by_field.equals())
 
 
@@ -179,11 +182,14 @@ def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", 
 
 def timeout_seconds(query: Mapping[str, str]) -> int | None:
     text = query.get("timeoutSeconds")
-    return _integer(text) if text else None
+    return integer(text) if text else None
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+def integer(text: str) -> int:
+    """As Go's ``ParseInt`` takes it: Python's ``int`` would take spaces, underscores and other scripts' digits as well."""
+    if not _INTEGER.fullmatch(text):
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    # compared by length first: Python refuses to read thousands of digits
+    if len(text) > 40 or not -(1 << 63) <= (value := int(text)) < 1 << 63:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value

@@ -34,6 +34,8 @@ def authenticate(authenticator: Authenticator) -> Filter:
         except AuthenticationFailed as failure:
             call.annotations["authentication.k8s.io/failure"] = str(failure)
             user = None
+        except UnicodeEncodeError:  # a header in no character set: nobody has such a token
+            user = None
         if user is None:
             raise errors.unauthorized()
         call.user = user

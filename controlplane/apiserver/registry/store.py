@@ -47,6 +47,12 @@ class _RacedError(Exception):
     """Another writer was faster; start over on the newest object."""
 
 
+def _names_a_version(obj: Object) -> bool:
+    """Whether a resourceVersion is set that could be one."""
+    version = obj["metadata"].get("resourceVersion") or ""
+    return version.isdecimal() and version.strip("0") != ""
+
+
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """``gone`` is false while a grace period or finalizers are left; ``entry`` is then the marked object."""
@@ -97,12 +103,15 @@ class Store:
 
     async def create(self, ctx: Context, obj: Object, admit: Admit) -> Entry:
         """Store a new object; ``obj`` is defaulted and admitted, and is changed here."""
+        stale = _names_a_version(obj) and not ctx.dry_run
         rules.fill_system_fields(obj, ctx.namespace if self.info.namespaced else "", self._new_uid(), ctx.now)
         generated = not obj["metadata"].get("name") and bool(obj["metadata"].get("generateName"))
         if generated:
             obj["metadata"]["name"] = names.generate(obj["metadata"]["generateName"], self._choose)
         self._prepare_for_create(ctx, obj)
         await admit(obj, None)
+        if stale:  # upstream's storage says so, in a Status without a reason
+            raise errors.StatusError(errors.make_status(500, "", "resourceVersion should not be set on objects to be created"))
         for attempt in range(_NAME_TRIES):
             try:
                 return await self._insert(ctx, obj)
