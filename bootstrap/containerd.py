@@ -89,9 +89,12 @@ def write_config(where: Layout, version: int, *, restrict_oom: bool | None = Non
         folder.mkdir(parents=True, exist_ok=True, mode=0o711)
     restrict = not can_lower_oom_score() if restrict_oom is None else restrict_oom
     settings = _version_2(where, restrict, systemd_cgroup) if version < 2 else _version_3(where, restrict, systemd_cgroup)
-    temporary = where.config.with_suffix(".new")
-    temporary.write_text(render(settings))
-    temporary.replace(where.config)
+    text = render(settings)
+    # A full disk must not stand in the way of `down`: what is there already is not written again.
+    if not where.config.exists() or where.config.read_text() != text:
+        temporary = where.config.with_suffix(".new")
+        temporary.write_text(text)
+        temporary.replace(where.config)
     return where.config
 
 

@@ -1,6 +1,7 @@
 """Entry point of ``pybernetes``. Verbs are listed here and imported lazily, so that ``--help`` is quick and a daemon
 never pays for the memory of another one."""
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,14 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "proxy": ("netproxy.__main__", "DAEMON", "The service proxy."),
     "together": ("cli.together", "together", "Run several daemons in one process."),
     "completion": ("cli.completion", "completion", "Print the shell completion script."),
+}
+# What the machine refuses, whichever verb meets it, and what its owner can do about it.
+MENDS = {
+    errno.ENOSPC: "free some space on that disk (df -h), or choose another --data-dir",
+    errno.EDQUOT: "free some of your quota on that disk, or choose another --data-dir",
+    errno.EROFS: "choose another --data-dir, or mount that disk for writing",
+    errno.EACCES: "run this as root",
+    errno.EPERM: "run this as root, on a machine that lets root do it",
 }
 HIDDEN = frozenset({"together"})
 
@@ -61,7 +70,14 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits the process."""
-    cli.main(args=list(sys.argv[1:] if argv is None else argv), prog_name="pybernetes")
+    try:
+        cli.main(args=list(sys.argv[1:] if argv is None else argv), prog_name="pybernetes")
+    except OSError as error:
+        if error.errno not in MENDS:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"Error: {where}{error.strerror}; {MENDS[error.errno]}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

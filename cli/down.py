@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.cluster import containerd, plan, processes, teardown
+from cli.cluster import containerd, plan, preflight, processes, teardown
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
 from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
@@ -20,6 +20,7 @@ from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
 @click.option("--grace", default=5, show_default=True, help="Seconds that containers get between SIGTERM and SIGKILL.")
 def down(data_dir: str, purge: bool, grace: int) -> None:
     """Stop a cluster: daemons, pods, container runtime; packet rules, interfaces and mounts go too."""
+    preflight.require_root()
     layout = layout_of(data_dir)
     if not layout.run.exists():
         raise click.ClickException(f"there is no cluster in {layout.data_dir}; name its folder with --data-dir")

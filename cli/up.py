@@ -63,10 +63,11 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
     Flags are remembered in the data directory. Without --detach the command stays and watches over the daemons; Ctrl-C
     stops them and leaves the containers running for the next `up`.
     """
+    preflight.require_root()
     layout = layout_of(data_dir)
     make_folders(layout)
     with exclusive(layout):
-        settings = resolve(flags, layout.settings)
+        settings = resolve(flags, layout.settings, tell)
         running = bring_up(layout, settings)
         if detach:
             return
@@ -103,7 +104,7 @@ def bring_up(layout: Layout, settings: Settings) -> dict[str, Process]:
     began = time.monotonic()
     found = {name: processes.find(name, layout.data_dir, layout.run) for name in plan.PROCESSES}
     ours = any(process is not None for name, process in found.items() if name != plan.CONTAINERD)
-    preflight.check(settings, own_containerd=not settings.containerd, busy_ports_are_ours=ours)
+    preflight.check(settings, layout.data_dir, own_containerd=not settings.containerd, runs_already=ours)
     preflight.prepare_kernel()
     # imported late: cryptography is heavy and `down` and `status` share this module
     from bootstrap.kubeconfigs import write_kubeconfigs

@@ -85,6 +85,6 @@ data_dir_option = click.option(
     "--data-dir",
     default=DEFAULT_DATA_DIR,
     show_default=True,
-    type=click.Path(file_okay=False),
+    type=click.Path(file_okay=False, readable=False),  # who may not read it hears why from the verb
     help="Folder that holds everything of the cluster.",
 )

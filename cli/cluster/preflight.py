@@ -1,5 +1,6 @@
 """What must be true of the machine before anything starts; each finding names the cause and the mend. Called by ``up``."""
 
+import errno
 import os
 import shutil
 import socket
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cli.cluster.settings import Settings
+from cli.cluster.settings import Settings, is_local
 
 PROGRAMS = {
     "containerd": "containerd",
@@ -20,17 +21,24 @@ PROGRAMS = {
     "mount": "mount",
 }
 FILES = {"/bin/busybox": "busybox-static", "/usr/bin/catatonit": "catatonit"}
+SPACE = 200 << 20
 MODULES = ("overlay", "br_netfilter", "nf_conntrack", "nf_nat", "xt_comment", "xt_statistic", "xt_recent")
 SYSCTLS = {"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"}
 
 
-def check(settings: Settings, own_containerd: bool, busy_ports_are_ours: bool) -> None:
-    """Raises click.ClickException that lists every finding at once."""
-    findings = [*missing_programs(own_containerd)]
+def require_root() -> None:
+    """Before anything else: without root nothing of a node can even be looked at."""
     if os.geteuid() != 0:
-        findings.insert(0, "a node needs root (namespaces, iptables, mounts): run this with sudo")
-    if not busy_ports_are_ours:
-        findings += busy_ports(settings)
+        raise click.ClickException("a node needs root (namespaces, iptables, mounts): run this with sudo")
+
+
+def check(settings: Settings, data_dir: Path, own_containerd: bool, runs_already: bool) -> None:
+    """Raises click.ClickException that lists every finding at once. What runs already has its ports and its space."""
+    findings = [*missing_programs(own_containerd)]
+    if not is_local(settings.node_ip):
+        findings.append(f"{settings.node_ip} is not an address of this machine (ip address): choose another --node-ip")
+    if not runs_already:
+        findings += [*busy_ports(settings), *little_space(data_dir)]
     if findings:
         raise click.ClickException("this machine is not ready:\n" + "\n".join(f"  - {finding}" for finding in findings))
 
@@ -65,11 +73,22 @@ def busy_ports(settings: Settings) -> list[str]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((settings.bind_address, port))
-            except OSError:
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    return [f"{settings.bind_address} is not an address of this machine: choose another --bind-address"]
                 findings.append(
                     f"port {port} is taken: stop what listens there (ss -ltnp sport = :{port}), or choose another with {flag}"
                 )
     return findings
+
+
+def little_space(data_dir: Path) -> list[str]:
+    """A disk that images and the database would fill at once."""
+    free = shutil.disk_usage(data_dir).free
+    if free >= SPACE:
+        return []
+    have, need = free >> 20, SPACE >> 20
+    return [f"{data_dir} has {have} MiB left and needs {need}: free some (df -h {data_dir}), or choose another --data-dir"]
 
 
 def prepare_kernel() -> None:

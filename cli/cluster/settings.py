@@ -4,7 +4,7 @@ import ipaddress
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,10 @@ class Settings:
         return str(next(network.subnets(new_prefix=max(24, network.prefixlen))))
 
 
-def resolve(given: Mapping[str, Any], file: Path) -> Settings:
+def resolve(given: Mapping[str, Any], file: Path, tell: Callable[[str], None]) -> Settings:
     """Merge flags (None: not given) over the saved settings over the defaults, and fill in what the machine tells.
+
+    A remembered node address that the machine has lost is replaced by one that it has, and ``tell`` is told.
 
     Raises click.ClickException when the file is unreadable or a range makes no sense.
     """
@@ -60,6 +62,9 @@ def resolve(given: Mapping[str, Any], file: Path) -> Settings:
         check_range(flag, getattr(settings, flag))
     if not settings.node_name:
         settings = replace(settings, node_name=socket.gethostname().lower())
+    if settings.node_ip and "node_ip" not in chosen and not is_local(settings.node_ip):
+        lost, settings = settings.node_ip, replace(settings, node_ip=host_address())
+        tell(f"{lost} is no longer an address of this machine: the node moves to {settings.node_ip}")
     if not settings.node_ip:
         settings = replace(settings, node_ip=host_address())
     return settings
@@ -88,6 +93,17 @@ def save(settings: Settings, file: Path) -> None:
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps(asdict(settings), indent=1) + os.linesep)
     temporary.rename(file)
+
+
+def is_local(address: str) -> bool:
+    """Whether the machine has this address: only then can a socket be bound to it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def host_address() -> str:

@@ -8,11 +8,15 @@ import pytest
 from cli.cluster import settings
 from cli.cluster.settings import Settings
 
-GIVEN = {"node_name": "n1", "node_ip": "192.0.2.7"}
+GIVEN = {"node_name": "n1", "node_ip": "127.0.0.1"}
+
+
+def silent(text: str) -> None:
+    raise AssertionError(f"nothing to tell, but told: {text}")
 
 
 def test_defaults_are_upstream_s(tmp_path: Path) -> None:
-    resolved = settings.resolve(GIVEN, tmp_path / "cluster.json")
+    resolved = settings.resolve(GIVEN, tmp_path / "cluster.json", silent)
 
     assert (resolved.secure_port, resolved.kubelet_port) == (6443, 10250)
     assert (resolved.service_cluster_ip_range, resolved.cluster_cidr) == ("10.96.0.0/12", "10.244.0.0/16")
@@ -21,9 +25,9 @@ def test_defaults_are_upstream_s(tmp_path: Path) -> None:
 
 def test_what_was_saved_is_the_default_of_the_next_time(tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
-    settings.save(settings.resolve({**GIVEN, "secure_port": 7443}, file), file)
+    settings.save(settings.resolve({**GIVEN, "secure_port": 7443}, file, silent), file)
 
-    again = settings.resolve({"kubelet_port": 11250, "secure_port": None}, file)
+    again = settings.resolve({"kubelet_port": 11250, "secure_port": None}, file, silent)
 
     assert (again.node_name, again.secure_port, again.kubelet_port) == ("n1", 7443, 11250)
 
@@ -47,4 +51,18 @@ def test_an_unreadable_file_is_named(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize("flag", ["service_cluster_ip_range", "cluster_cidr"])
 def test_a_bad_range_names_its_flag(tmp_path: Path, flag: str) -> None:
     with pytest.raises(click.ClickException, match=f"--{flag.replace('_', '-')}"):
-        settings.resolve({**GIVEN, flag: "10.96.0.0/99"}, tmp_path / "cluster.json")
+        settings.resolve({**GIVEN, flag: "10.96.0.0/99"}, tmp_path / "cluster.json", silent)
+
+
+def test_a_lost_address_is_replaced_by_one_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cluster.json"
+    settings.save(Settings(node_name="n1", node_ip="192.0.2.7"), file)
+    monkeypatch.setattr(settings, "host_address", lambda: "127.0.0.1")
+    told: list[str] = []
+
+    assert settings.resolve({}, file, told.append).node_ip == "127.0.0.1"
+    assert told == ["192.0.2.7 is no longer an address of this machine: the node moves to 127.0.0.1"]
+
+
+def test_an_address_given_by_flag_is_never_second_guessed(tmp_path: Path) -> None:
+    assert settings.resolve({**GIVEN, "node_ip": "192.0.2.7"}, tmp_path / "cluster.json", silent).node_ip == "192.0.2.7"
