@@ -53,6 +53,7 @@ def _params() -> list[click.Parameter]:
         flags.option("--terminated-pod-gc-threshold", type=int, default=12500, help="Finished pods to keep; 0 for all."),
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
         flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
+        flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         *workers,
     ]
 

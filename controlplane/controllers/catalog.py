@@ -15,6 +15,7 @@ from controlplane.controllers.deployment.controller import DeploymentController
 from controlplane.controllers.disruption import DisruptionController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
+from controlplane.controllers.endpointslice_mirroring import EndpointSliceMirroringController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.job.controller import JobController
 from controlplane.controllers.namespace import NamespaceController
@@ -60,6 +61,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor("disruption-controller", "disruption", lambda env, flags: DisruptionController(env)),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
+        Descriptor("endpointslice-mirroring-controller", "endpointslicemirroring", _endpointslice_mirroring),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
         Descriptor("node-lifecycle-controller", "nodelifecycle", _node_lifecycle),
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
@@ -138,6 +140,10 @@ def _endpointslice(env: Environment, flags: Options) -> Controller:
 
 def _endpoints(env: Environment, flags: Options) -> Controller:
     return EndpointsController(env, flags["concurrent_endpoint_syncs"])
+
+
+def _endpointslice_mirroring(env: Environment, flags: Options) -> Controller:
+    return EndpointSliceMirroringController(env, flags["mirroring_concurrent_service_endpoint_syncs"])
 
 
 def _pod_gc(env: Environment, flags: Options) -> Controller:

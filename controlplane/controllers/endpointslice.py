@@ -3,7 +3,7 @@
 import asyncio
 
 from apimachinery.errors import StatusError
-from apimachinery.meta import Object, is_deleting, key_of, labels_of, make_key, name_of, namespace_of, split_key
+from apimachinery.meta import Object, is_deleting, key_of, labels_of, name_of, namespace_of, split_key
 from apimachinery.objects import nodes, services
 from apimachinery.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from controlplane.controllers.controller import Environment, Loop
@@ -12,14 +12,9 @@ from controlplane.controllers.lib.endpoint_pods import matters
 from controlplane.controllers.lib.freshness import PAUSE_SECONDS, Written
 from controlplane.controllers.lib.pod_control import is_namespace_terminating
 from controlplane.controllers.lib.service_pods import ServicePods
+from controlplane.controllers.lib.slices import service_index
 
 BY_SERVICE = "service"
-
-
-def service_index(each: Object) -> list[str]:
-    """``namespace/name`` of the Service whose slice this is."""
-    name = labels_of(each).get(slices.SERVICE_LABEL)
-    return [make_key(namespace_of(each), name)] if name else []
 
 
 class EndpointSliceController:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from apimachinery.meta import Object, clone, is_deleting, labels_of, name_of, namespace_of, owner_reference
+from apimachinery.meta import Object, clone, is_deleting, labels_of, make_key, name_of, namespace_of, owner_reference
 from apimachinery.objects import nodes, pods, services
 from controlplane.controllers.lib.endpoint_pods import (
     HEADLESS_LABEL,
@@ -30,6 +30,12 @@ MANAGER = "endpointslice-controller.k8s.io"
 MAX_ENDPOINTS = 100
 
 _RESERVED_LABELS = frozenset({SERVICE_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL})
+
+
+def service_index(each: Object) -> list[str]:
+    """``namespace/name`` of the Service whose slice this is."""
+    name = labels_of(each).get(SERVICE_LABEL)
+    return [make_key(namespace_of(each), name)] if name else []
 
 
 @dataclass(slots=True)

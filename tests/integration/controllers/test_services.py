@@ -60,3 +60,23 @@ async def test_endpoints_follow_the_pods() -> None:
         await eventually(gone)
         kubelet.cancel()
         await asyncio.gather(kubelet, return_exceptions=True)
+
+
+async def test_endpoints_written_by_hand_are_mirrored() -> None:
+    async with running_apiserver() as server, control_plane(server, schedule=False) as client:
+        metadata = {"name": "web", "namespace": "default"}
+        spec = {"ports": [{"port": 80}]}
+        await client.create(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        subsets = [{"addresses": [{"ip": "10.9.8.7"}], "ports": [{"port": 8080}]}]
+        await client.create(ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets})
+
+        async def mirrored(*addresses: str) -> bool:
+            found = [endpoint["addresses"][0] for each in await slices(client) for endpoint in each["endpoints"]]
+            return sorted(found) == sorted(addresses)
+
+        await eventually(lambda: mirrored("10.9.8.7"))
+        subsets[0]["addresses"] = [{"ip": "10.9.8.6"}, {"ip": "10.9.8.5"}]
+        await client.patch(ENDPOINTS, "web", {"subsets": subsets}, namespace="default")
+        await eventually(lambda: mirrored("10.9.8.6", "10.9.8.5"))
+        await client.delete(ENDPOINTS, "web", "default")
+        await eventually(mirrored)
