@@ -142,6 +142,7 @@ async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
                 pod_cidr="10.244.1.0/24",
                 cni_conf_dir=runtime.where.cni_conf_dir,
                 cgroup_root=f"/{namespace}",
+                cluster_domain="cluster.local",
                 client_ca_file=server.ca_file,
             )
             config = _replaced(config, changes)
