@@ -107,9 +107,8 @@ class Router:
                 raise _not_allowed()
         elif info.namespace and info.resource != "namespaces":
             raise errors.path_not_found()
-        if info.subresource or not info.name:
-            return
-        if info.verb in ("create", "deletecollection"):
+        wrong = ("create", "deletecollection") if info.name else ("update", "patch")  # on an object; on a collection
+        if not info.subresource and info.verb in wrong:
             raise _not_allowed()
 
 

@@ -18,6 +18,10 @@ CASES: list[Any] = [
     pytest.param("POST", MAPS, "", JSON, 400, "BadRequest", "", id="empty-body"),
     pytest.param("GET", "/api/v1/namespaces/default/nonsense", None, JSON, 404, "NotFound", "could not find", id="unknown-kind"),
     pytest.param("GET", "/apis/example.com/v1/things", None, JSON, 404, "NotFound", "could not find", id="unknown-group"),
+    pytest.param("PUT", MAPS, MAP, JSON, 405, "MethodNotAllowed", "does not allow this method", id="put-on-a-collection"),
+    pytest.param(
+        "PATCH", MAPS, {}, "application/merge-patch+json", 405, "MethodNotAllowed", "does not allow", id="patch-on-a-collection"
+    ),
     pytest.param("GET", "/nonsense", None, JSON, 404, "NotFound", "could not find", id="unknown-path"),
     pytest.param(
         "POST", MAPS, {**MAP, "kind": "Foo"}, JSON, 400, "BadRequest", 'no kind "Foo" is registered', id="kind-unknown-to-all"
