@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -34,34 +35,37 @@ class StartError(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the containers of one pod go: its sandbox and the volumes that were made ready for it."""
+
+    pod: Pod
+    observed: ObservedPod
+    sandbox_id: str
+    config: pb.PodSandboxConfig
+    ips: Sequence[str]
+    volumes: Mapping[str, Mount]
+
+
 class Containers:
     """See the module; all state is in the runtime and on the disk."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    async def start(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: ObservedPod,
-        sandbox_id: str,
-        sandbox_made: pb.PodSandboxConfig,
-        ips: Sequence[str],
-        volumes: Mapping[str, Mount],
-    ) -> None:
+    async def start(self, place: Place, container: Container) -> None:
         """Pull, create, start, and run postStart. Raises StartError."""
-        host, name = self._host, str(container["name"])
-        latest = observed.latest(name)
-        if latest is not None and latest.state is State.CREATED and latest.sandbox_id == sandbox_id:
+        host, pod, name = self._host, place.pod, str(container["name"])
+        latest = place.observed.latest(name)
+        if latest is not None and latest.state is State.CREATED and latest.sandbox_id == place.sandbox_id:
             container_id = latest.id  # a kubelet died between creating and starting it
         else:
             try:
-                image = await host.images.ensure(pod, container, sandbox_made)
+                image = await host.images.ensure(pod, container, place.config)
             except PullError as error:
                 host.events.warning(pod, "Failed", f"Error: {error.reason}", name)
                 raise StartError(error.reason, str(error)) from None
-            container_id = await self._create(pod, container, observed, sandbox_id, sandbox_made, ips, volumes, image)
+            container_id = await self._create(place, container, image)
         try:
             async with host.gate.passing(CONTAINER):
                 await to_its_end(host.runtime.start_container(container_id))
@@ -69,62 +73,43 @@ class Containers:
             host.events.warning(pod, "Failed", f"Error: {error.details}", name)
             raise StartError("RunContainerError", error.details) from None
         host.events.normal(pod, "Started", "Container started", name)
-        await self._post_start(pod, container, container_id, ips)
+        await self._post_start(place, container, container_id)
 
-    async def _create(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: ObservedPod,
-        sandbox_id: str,
-        sandbox_made: pb.PodSandboxConfig,
-        ips: Sequence[str],
-        volumes: Mapping[str, Mount],
-        image: pb.Image,
-    ) -> str:
-        host, name = self._host, str(container["name"])
+    async def _create(self, place: Place, container: Container, image: pb.Image) -> str:
+        host, pod, name = self._host, place.pod, str(container["name"])
         log_root = sandbox.log_directory(pod, host.config.pod_logs_dir)
         logged = await asyncio.to_thread(files.make_log_dir, log_root, name)
-        latest = observed.latest(name)
+        latest = place.observed.latest(name)
         restarts = latest.restart_count + 1 if latest is not None else logged
         try:
-            config = await self._config(pod, container, observed, restarts, ips, volumes, image)
+            config = await self._config(place, container, image, restarts)
         except (env.EnvError, security.SecurityError, VolumeError, OSError) as error:
             host.events.warning(pod, "Failed", f"Error: {error}", name)
             raise StartError("CreateContainerConfigError", str(error)) from None
-        await self._discard_old(observed, name, log_root)
+        await self._discard_old(place.observed, name, log_root)
         try:
             async with host.gate.passing(CONTAINER):
-                container_id = await to_its_end(host.runtime.create_container(sandbox_id, config, sandbox_made))
+                container_id = await to_its_end(host.runtime.create_container(place.sandbox_id, config, place.config))
         except errors.RuntimeServiceError as error:
             host.events.warning(pod, "Failed", f"Error: {error.details}", name)
             raise StartError("CreateContainerError", error.details) from None
         host.events.normal(pod, "Created", "Container created", name)
         return container_id
 
-    async def _config(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: ObservedPod,
-        restarts: int,
-        ips: Sequence[str],
-        volumes: Mapping[str, Mount],
-        image: pb.Image,
-    ) -> pb.ContainerConfig:
+    async def _config(self, place: Place, container: Container, image: pb.Image, restarts: int) -> pb.ContainerConfig:
         host = self._host
-        addressed = _with_addresses(pod, ips or host.node_ips(), host.node_ips())
+        addressed = _with_addresses(place.pod, place.ips or host.node_ips(), host.node_ips())
         environment = await env.environment(addressed, container, host.objects, host.services(), host.allocatable())
         target = container.get("targetContainerName")
-        aimed = observed.latest(str(target)) if target else None
+        aimed = place.observed.latest(str(target)) if target else None
         return container_config.container_config(
             container_config.Ingredients(
-                pod=pod,
+                pod=place.pod,
                 container=container,
                 restart_count=restarts,
                 image=image,
                 environment=environment,
-                mounts=await self._mounts(pod, container, environment, ips, volumes),
+                mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
                 memory_capacity=host.memory_capacity,
                 seccomp_root=host.config.root_dir / "seccomp",
                 enforce_quota=host.config.cpu_cfs_quota,
@@ -132,14 +117,12 @@ class Containers:
             )
         )
 
-    async def _mounts(
-        self, pod: Pod, container: Container, environment: Mapping[str, str], ips: Sequence[str], volumes: Mapping[str, Mount]
-    ) -> list[BindMount]:
+    async def _volume_mounts(self, place: Place, container: Container, environment: Mapping[str, str]) -> list[BindMount]:
         host, name = self._host, str(container["name"])
-        pod_dir = host.config.pod_dir(uid_of(pod))
+        pod_dir = host.config.pod_dir(uid_of(place.pod))
         made: list[BindMount] = []
         for index, wanted in enumerate(container.get("volumeMounts") or ()):
-            volume = volumes.get(wanted["name"])
+            volume = place.volumes.get(wanted["name"])
             if volume is None:
                 raise VolumeError(f'cannot find volume "{wanted["name"]}" to mount into container "{name}"')
             path = str(wanted.get("subPath") or "")
@@ -151,13 +134,21 @@ class Containers:
             inside = str(PurePosixPath("/", wanted["mountPath"]))
             read_only = bool(wanted.get("readOnly")) or volume.read_only
             made.append(BindMount(source, inside, read_only, str(wanted.get("mountPropagation") or "None")))
-        taken = {mount.container_path for mount in made}
+        return made
+
+    async def _own_files(self, place: Place, container: Container) -> list[BindMount]:
+        """``/etc/hosts`` and the termination log, unless the pod mounts something there itself."""
+        host = self._host
+        pod_dir = host.config.pod_dir(uid_of(place.pod))
+        taken = {str(PurePosixPath("/", each["mountPath"])) for each in container.get("volumeMounts") or ()}
+        made: list[BindMount] = []
         if "/etc/hosts" not in taken:
-            text = dns.hosts_file(pod, ips, host.config.cluster_domain, host.host_file())
+            text = dns.hosts_file(place.pod, place.ips, host.config.cluster_domain, host.host_file())
             made.append(BindMount(await asyncio.to_thread(files.write_hosts_file, pod_dir, text), "/etc/hosts"))
         message_path = str(container.get("terminationMessagePath") or "")
         if message_path and message_path not in taken:
-            made.append(BindMount(await asyncio.to_thread(files.termination_log, pod_dir, name), message_path))
+            written = await asyncio.to_thread(files.termination_log, pod_dir, str(container["name"]))
+            made.append(BindMount(written, message_path))
         return made
 
     async def _discard_old(self, observed: ObservedPod, name: str, log_root: Path) -> None:
@@ -171,18 +162,18 @@ class Containers:
                 continue
             await asyncio.to_thread(files.remove_logs, log_root, name, old.restart_count)
 
-    async def _post_start(self, pod: Pod, container: Container, container_id: str, ips: Sequence[str]) -> None:
+    async def _post_start(self, place: Place, container: Container, container_id: str) -> None:
         handler = (container.get("lifecycle") or {}).get("postStart")
         if not handler:
             return
         host, name = self._host, str(container["name"])
-        ip = (ips or host.node_ips() or ("",))[0]
+        ip = (place.ips or host.node_ips() or ("",))[0]
         try:
             await hooks.run_hook(handler, container, container_id, ip, host.runtime, host.clock)
         except hooks.HookError as error:
-            host.events.warning(pod, "FailedPostStartHook", f"PostStartHook failed: {error}", name)
+            host.events.warning(place.pod, "FailedPostStartHook", f"PostStartHook failed: {error}", name)
             started = ObservedContainer(container_id, name, "", State.RUNNING)
-            await self.stop(pod, started, "FailedPostStartHook", ips)
+            await self.stop(place.pod, started, "FailedPostStartHook", place.ips)
             raise StartError("PostStartHookError", str(error)) from None
 
     async def stop(

@@ -1,7 +1,7 @@
 """Performs plans: the acting half of a pod worker. ``actions.decide`` made the plan; the worker looks again afterwards."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,12 +9,11 @@ from apimachinery.meta import uid_of
 from apimachinery.objects import pods
 from component import logs
 from cri import errors
-from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.interface import Mount
 from node.kubelet.runtime import names, sandbox, security
 from node.kubelet.runtime.actions import Plan
 from node.kubelet.runtime.backoff import Backoff
-from node.kubelet.runtime.containers import Containers, StartError
+from node.kubelet.runtime.containers import Containers, Place, StartError
 from node.kubelet.runtime.gate import SANDBOX, to_its_end
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
@@ -60,19 +59,21 @@ class RuntimeManager:
         starting = [*plan.start_ephemeral, *plan.start_init, *plan.start]
         if not plan.create_sandbox and not starting:
             return outcome
-        sandbox_id, config, ips = await self._sandbox(pod, plan, observed)
+        place = await self._sandbox(pod, plan, observed, volumes)
         for name in starting:
-            await self._start(pod, name, observed, sandbox_id, config, ips, volumes, outcome)
+            await self._start(place, name, outcome)
         return outcome
 
-    async def _sandbox(self, pod: Pod, plan: Plan, observed: ObservedPod) -> tuple[str, pb.PodSandboxConfig, Sequence[str]]:
+    async def _sandbox(self, pod: Pod, plan: Plan, observed: ObservedPod, volumes: Mapping[str, Mount]) -> Place:
+        """The sandbox that is there, or a new one."""
         host, newest = self._host, observed.sandbox
         parent = await host.cgroups.ensure(pod)
         attempt = plan.attempt if plan.create_sandbox or newest is None else newest.attempt
         try:
             config = sandbox.sandbox_config(pod, host.config, host.host_dns(), attempt, parent)
             if not plan.create_sandbox and newest is not None:
-                return newest.id, config, newest.ips or (host.node_ips() if newest.host_network else ())
+                ips = host.node_ips() if newest.host_network else newest.ips
+                return Place(pod, observed, newest.id, config, ips, volumes)
             async with host.gate.passing(SANDBOX):
                 made = await to_its_end(host.runtime.run_pod_sandbox(config))
             host.metrics.pod_started()
@@ -81,33 +82,22 @@ class RuntimeManager:
             host.metrics.pod_started(error=True)
             host.events.warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise SandboxError(str(error)) from None
-        if pods.is_host_network(pod):
-            return made, config, host.node_ips()
-        return made, config, (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
+        own = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
+        return Place(pod, observed, made, config, host.node_ips() if pods.is_host_network(pod) else own, volumes)
 
-    async def _start(
-        self,
-        pod: Pod,
-        name: str,
-        observed: ObservedPod,
-        sandbox_id: str,
-        config: pb.PodSandboxConfig,
-        ips: Sequence[str],
-        volumes: Mapping[str, Mount],
-        outcome: Outcome,
-    ) -> None:
+    async def _start(self, place: Place, name: str, outcome: Outcome) -> None:
         """Start one container unless it is in back-off; what hinders it goes into the outcome."""
-        container = next(each for each in pods.all_containers(pod) if each["name"] == name)
-        key = f"{uid_of(pod)}_{name}_{names.container_hash(container)}"
-        latest = observed.latest(name)
+        container = next(each for each in pods.all_containers(place.pod) if each["name"] == name)
+        key = f"{uid_of(place.pod)}_{name}_{names.container_hash(container)}"
+        latest = place.observed.latest(name)
         if latest is not None and latest.state is State.EXITED:
             left = self._restarts.remaining(key, self._ended(latest))
             if left > 0:
-                self._crash_loop(pod, name, key, left, outcome)
+                self._crash_loop(place.pod, name, key, left, outcome)
                 return
             self._restarts.next(key)
         try:
-            await self._containers.start(pod, container, observed, sandbox_id, config, ips, volumes)
+            await self._containers.start(place, container)
         except StartError as error:
             self._host.metrics.container_started(error.reason)
             outcome.waiting[name] = (error.reason, str(error))
