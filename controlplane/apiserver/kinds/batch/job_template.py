@@ -49,7 +49,7 @@ def generate_selector(job: Object) -> None:
     """Label the template with the Job's uid and name, and select by the uid."""
     metadata = job["spec"]["template"].setdefault("metadata", {})
     given, own = metadata.get("labels") or {}, job["metadata"].get("labels")
-    generated = dict.fromkeys(NAME_LABELS, job["metadata"]["name"])
+    generated = dict.fromkeys(NAME_LABELS, job["metadata"].get("name") or "")  # a missing name is refused later
     generated.update(dict.fromkeys(UID_LABELS, job["metadata"]["uid"]))
     metadata["labels"] = {**given, **generated}
     selector = job["spec"].setdefault("selector", {})
@@ -107,7 +107,7 @@ def check_generated(job: Object) -> list[FieldError]:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return []
-    wanted = {**dict.fromkeys(UID_LABELS, metadata.get("uid")), **dict.fromkeys(NAME_LABELS, metadata["name"])}
+    wanted = {**dict.fromkeys(UID_LABELS, metadata.get("uid")), **dict.fromkeys(NAME_LABELS, metadata.get("name") or "")}
     held = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     found: list[FieldError] = []
     for key, value in wanted.items():

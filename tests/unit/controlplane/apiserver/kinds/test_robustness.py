@@ -20,6 +20,8 @@ from tests.support.random_objects import random_value
 ROUNDS = 60
 CATALOG = strategies(KindsConfig(reader=MemoryBackend()))
 
+IDS = [f"{one.info.plural}.{one.info.gvk.group}.{one.info.gvk.version}" for one in CATALOG]
+
 
 def random_object(kind: Strategy, random: Random) -> dict[str, Any]:
     compiled = schema.load().of(kind.info.gvk)
@@ -33,9 +35,7 @@ def random_object(kind: Strategy, random: Random) -> dict[str, Any]:
     return obj
 
 
-@pytest.mark.parametrize(
-    "kind", CATALOG, ids=[f"{one.info.plural}.{one.info.gvk.group}.{one.info.gvk.version}" for one in CATALOG]
-)
+@pytest.mark.parametrize("kind", CATALOG, ids=IDS)
 async def test_any_decodable_object_is_answered(kind: Strategy) -> None:
     random = Random(kind.info.plural)
     for _ in range(ROUNDS):
@@ -61,3 +61,12 @@ async def test_any_decodable_object_is_answered(kind: Strategy) -> None:
                 changed = sub.change(context(), clone(old), clone(new))
                 if sub.validate:
                     sub.validate(context(), changed, old)
+
+
+@pytest.mark.parametrize("kind", CATALOG, ids=IDS)
+def test_a_missing_name_is_for_the_registry_to_refuse(kind: Strategy) -> None:
+    obj = random_object(kind, Random(kind.info.plural))
+    del obj["metadata"]["name"]
+    kind.default(obj)
+    kind.prepare_for_create(context(), obj)
+    kind.validate(context(), obj)
