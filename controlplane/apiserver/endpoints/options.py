@@ -163,6 +163,8 @@ def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", 
     initial = is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None
     bookmarks = is_true(query.get("allowWatchBookmarks"))
     found: list[FieldError] = []
+    if query.get("limit"):
+        integer(query["limit"])  # says nothing about a watch, but has to be a number
     if "sendInitialEvents" in query:
         if match != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

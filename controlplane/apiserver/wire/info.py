@@ -39,6 +39,8 @@ def parse(method: str, raw_path: str, query: dict[str, str]) -> RequestInfo:
         return RequestInfo(raw_path, "get" if method == "HEAD" else method.lower())
     group, version, rest = rooted
     if rest and rest[0] == "watch":
+        if method != "GET":
+            raise errors.path_not_found()
         verb, rest = "watch", rest[1:]
     if not rest:
         return RequestInfo(raw_path, "get" if method == "HEAD" else method.lower())
@@ -90,7 +92,8 @@ def _segment(text: str, what: str) -> str:
 
 def _refine_verb(info: RequestInfo, method: str, query: dict[str, str]) -> None:
     if info.verb == "get" and not info.name:
-        info.verb = "watch" if is_true(query.get("watch")) else "list"
+        # a HEAD of a watch would be a stream without a body
+        info.verb = "watch" if method == "GET" and is_true(query.get("watch")) else "list"
     elif info.verb == "delete" and not info.name:
         info.verb = "deletecollection"
     if info.verb in ("list", "watch") and not info.name:
