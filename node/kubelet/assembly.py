@@ -46,6 +46,7 @@ from node.kubelet.volumes.manager import Manager as VolumeManager
 from node.network.manager import PodNetwork
 
 _STARTS_AT_ONCE = 4
+_STATIC_PERIOD = 1.0  # looking at time stamps is cheap; upstream gets the same promptness from inotify
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,10 @@ def _network(given: Given, informers: InformerFactory) -> PodNetwork:
 
 def _static(given: Given, wanted: PodManager, running: Callable[[str], bool]) -> StaticFiles | None:
     path = given.config.static_pod_path
-    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, running) if path else None
+    if path is None:
+        return None
+    period = min(_STATIC_PERIOD, given.config.file_check_frequency)
+    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, running, period)
 
 
 def _host_dns(config: KubeletConfig) -> dns.ResolvConf:

@@ -23,7 +23,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KubeletConfig:
-    """Defaults are upstream's, except ``fail_cgroup_v1`` (this kubelet supports cgroup v1)."""
+    """Defaults are upstream's, except that neither cgroup v1 nor swap keeps this kubelet from starting."""
 
     node_name: str = ""
     address: str = "0.0.0.0"  # noqa: S104 - upstream's default
@@ -68,7 +68,6 @@ class KubeletConfig:
     container_log_max_files: int = 5
     serialize_image_pulls: bool = True
     max_parallel_image_pulls: int = 0
-    image_pull_max: int = 5
     cni_conf_dir: Path | None = Path("/etc/cni/net.d")
     cni_bridge: str = "cni0"
     system_reserved: Mapping[str, str] = field(default_factory=dict)
@@ -222,8 +221,10 @@ def validate(config: KubeletConfig) -> None:
     """Raise ConfigError for values that do not fit together."""
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
         raise ConfigError(f"cgroupDriver must be cgroupfs or systemd, not {config.cgroup_driver!r}")
-    if config.authorization_mode not in ("AlwaysAllow", "Webhook"):
-        raise ConfigError(f"authorization.mode must be AlwaysAllow or Webhook, not {config.authorization_mode!r}")
+    if config.authorization_mode != "Webhook":
+        raise ConfigError(f"authorization.mode must be Webhook (the API server is asked), not {config.authorization_mode!r}")
+    if config.anonymous_auth or not config.webhook_authentication:
+        raise ConfigError("authentication: this kubelet knows only anonymous.enabled false and webhook.enabled true")
     if config.max_pods < 1:
         raise ConfigError(f"maxPods must be positive, not {config.max_pods}")
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):

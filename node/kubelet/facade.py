@@ -12,8 +12,11 @@ from node.kubelet.interface import ContainerLog, Pod, StreamingRuntime
 from node.kubelet.pleg import Pleg
 from node.kubelet.pod_manager import PodManager
 from node.kubelet.runtime import names, sandbox
-from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
+from node.kubelet.runtime.observed import State
 from node.kubelet.status import StatusManager
+
+_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_PULL_TROUBLE = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
 
 class Facade:
@@ -74,25 +77,14 @@ class Facade:
         found = self.pod(namespace, pod)
         if not any(each["name"] == container for each in pods.all_containers(found)):
             raise api_errors.bad_request(f"container {container} is not valid for pod {pod}")
+        wanted = logged_instance(found, container, previous=previous)
         observed = self._pleg.get(uid_of(found))
-        instance = observed.previous(container) if previous else _to_show(observed, container)
+        instance = next((each for each in observed.containers if each.id == wanted), None)
         if instance is None:
-            raise self._no_log(found, container, previous)
+            raise api_errors.bad_request(f"unable to retrieve container logs for {container} in pod {pod}: {wanted} is gone")
         relative = names.container_log_path(container, instance.restart_count)
         path = Path(instance.log_path) if instance.log_path else sandbox.log_directory(found, self._pod_logs) / relative
         return ContainerLog(path, instance.id, instance.state is State.RUNNING)
-
-    def _no_log(self, pod: Pod, container: str, previous: bool) -> Exception:
-        name = pod["metadata"]["name"]
-        if previous:
-            return api_errors.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-        waiting = next((each for each in pods.container_statuses(pod) if each.get("name") == container), {})
-        reason = ((waiting.get("state") or {}).get("waiting") or {}).get("reason")
-        if reason in ("ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"):
-            text = "trying and failing to pull image"
-            return api_errors.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {text}')
-        shown = reason or "ContainerCreating"
-        return api_errors.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {shown}')
 
     async def container_running(self, container_id: str) -> bool:
         for observed in self._pleg.pods().values():
@@ -109,12 +101,40 @@ class Facade:
         return {**pod, "status": {**(pod.get("status") or {}), **status}} if status else pod
 
 
-def _to_show(observed: ObservedPod, container: str) -> ObservedContainer | None:
-    """The instance whose log is meant: the latest that has run."""
-    latest = observed.latest(container)
-    if latest is not None and latest.state in (State.CREATED, State.UNKNOWN):
-        return observed.previous(container) or latest
-    return latest
+def logged_instance(pod: Pod, container: str, *, previous: bool) -> str:
+    """The id of the instance whose log is meant, by the pod's status: the last one that ran, or the one before it.
+
+    Raises StatusError (400) that says why there is none, in the words that kubectl users know. Pure.
+    """
+    status = pod.get("status") or {}
+    listed = [each for kind in _STATUS_LISTS for each in status.get(kind) or ()]
+    found: Mapping[str, Any] = next((each for each in listed if each.get("name") == container), {})
+    where = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
+    if not found:
+        raise api_errors.bad_request(f"{where} is not available")
+    state, last = found.get("state") or {}, _id((found.get("lastState") or {}).get("terminated"))
+    if previous:
+        if not last:
+            raise api_errors.bad_request(f"previous terminated {where} not found")
+        return last
+    if "running" in state:
+        return _id(found)
+    if "terminated" in state:
+        ended = _id(state["terminated"]) or last
+        if not ended:
+            raise api_errors.bad_request(f"{where} is terminated")
+        return ended
+    if last:
+        return last
+    reason = str((state.get("waiting") or {}).get("reason") or "")
+    if not reason:
+        raise api_errors.bad_request(f"{where} is waiting to start - no logs yet")
+    raise api_errors.bad_request(f"{where} is waiting to start: {_PULL_TROUBLE.get(reason, reason)}")
+
+
+def _id(holder: Mapping[str, Any] | None) -> str:
+    """A containerID without the runtime's name."""
+    return str((holder or {}).get("containerID") or "").partition("://")[2]
 
 
 def _not_found(message: str) -> api_errors.StatusError:

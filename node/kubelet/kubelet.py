@@ -12,6 +12,7 @@ from client import kubeconfig
 from client.rest import Client
 from component import logs, serving, tls
 from component.clock import Clock, RealClock
+from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
 from cri.errors import RuntimeServiceError
@@ -39,6 +40,7 @@ class Kubelet:
     async def run(self) -> None:
         """Make everything, adopt what runs, and work."""
         facts = await asyncio.to_thread(machine.read_machine, self._config.root_dir)
+        refuse_host(self._config, facts)
         config = self._config = await asyncio.to_thread(self._prepare)
         link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
         try:
@@ -117,6 +119,14 @@ class Kubelet:
         health.add("pleg", partial(_check, pleg))
         handler = health_and_metrics_handler(health)  # metrics are on the other port, behind its guard
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
+
+
+def refuse_host(config: KubeletConfig, facts: machine.Machine) -> None:
+    """Raise OperatorError on a machine that the configuration rules out."""
+    if config.fail_swap_on and facts.swap_bytes > 0:
+        raise OperatorError("this machine swaps and failSwapOn is true: turn swap off (swapoff -a) or set failSwapOn: false")
+    if config.fail_cgroup_v1 and facts.cgroup_version == 1:
+        raise OperatorError("this machine has cgroup v1 and failCgroupV1 is true: boot with cgroup v2 or set failCgroupV1: false")
 
 
 def _check(pleg: Pleg) -> None:

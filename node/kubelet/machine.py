@@ -26,6 +26,7 @@ class Machine:
     architecture: str = "amd64"
     swap_bytes: int = 0
     hugepages: Mapping[str, int] = field(default_factory=dict)
+    cgroup_version: int = 1
 
 
 def read_machine(root_dir: Path) -> Machine:
@@ -46,6 +47,7 @@ def read_machine(root_dir: Path) -> Machine:
         architecture=_ARCHITECTURES.get(machine, machine),
         swap_bytes=memory.get("SwapTotal", 0),
         hugepages=_hugepages(),
+        cgroup_version=2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1,
     )
 
 

@@ -104,6 +104,7 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
         if "terminated" in status["state"]:
             status["lastState"] = status["state"]
         status["state"] = {"waiting": {"reason": reason[0], **({"message": reason[1]} if reason[1] else {})}}
+    _add_declared(status, container)
     running = "running" in status["state"]
     status["started"] = running and latest is not None and given.started(latest.id)
     if init and not pods.is_sidecar(container):
@@ -111,6 +112,21 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
     else:
         status["ready"] = bool(status["started"] and latest is not None and given.ready(latest.id))
     return status
+
+
+def _add_declared(status: Status, container: Container) -> None:
+    """What the container was given: its resources and its mounts."""
+    resources = container.get("resources") or {}
+    if resources.get("requests"):
+        status["allocatedResources"] = resources["requests"]
+    if resources:
+        status["resources"] = {key: resources[key] for key in ("limits", "requests") if resources.get(key)}
+    mounts = []
+    for mount in container.get("volumeMounts") or ():
+        shown = {"name": mount["name"], "mountPath": mount["mountPath"]}
+        mounts.append({**shown, "readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else shown)
+    if mounts:
+        status["volumeMounts"] = mounts
 
 
 def _absent(pod: Pod, status: Status, before: Mapping[str, Any]) -> None:

@@ -83,6 +83,8 @@ class PodSync:
             if following == plan or outcome.waiting:
                 break
             plan = following
+        if len(observed.sandboxes) > 1:
+            await self._tools.manager.prune_sandboxes(observed)
         await self._refresh_volumes(pod, observed)
         return Result(again_after=self._again_after(pod, status, outcome))
 

@@ -21,7 +21,6 @@ SOURCE_ANNOTATION = "kubernetes.io/config.source"
 HASH_ANNOTATION = "kubernetes.io/config.hash"
 SEEN_ANNOTATION = "kubernetes.io/config.seen"
 _SUFFIXES = (".yaml", ".yml", ".json")
-_QUICK_LOOK = 1.0
 _log = logs.get(__name__)
 
 Pod = dict[str, Any]
@@ -46,6 +45,7 @@ class StaticFiles:
         update: Callable[[Pod], object],
         remove: Callable[[str], object],
         running: Callable[[str], bool],
+        period: float = 1.0,
     ) -> None:
         self._path = path
         self._node_name = node_name
@@ -53,20 +53,21 @@ class StaticFiles:
         self._update = update
         self._remove = remove
         self._running = running
+        self._period = period
         self._stamp: tuple[tuple[str, int, int], ...] | None = None
         self._pods: dict[str, Pod] = {}
         self._ending: dict[str, str] = {}  # uid to key, of pods whose manifest is gone
         self._waiting: dict[str, Pod] = {}
 
     async def run(self) -> None:
-        """Look once a second at the files' time stamps, until cancelled."""
+        """Look at the files' time stamps every ``period`` seconds, until cancelled."""
         while True:
             stamp = await asyncio.to_thread(self._look)
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._take(await asyncio.to_thread(self._read))
             self._start_waiting()
-            await self._clock.sleep(_QUICK_LOOK)
+            await self._clock.sleep(self._period)
 
     def _files(self) -> list[Path]:
         if self._path.is_dir():

@@ -6,9 +6,12 @@ from typing import Any
 import click
 import pytest
 
+from component.errors import OperatorError
 from node.kubelet.__main__ import DAEMON, read_config
 from node.kubelet.admission import refuse
 from node.kubelet.config import ConfigError, KubeletConfig, document, parse
+from node.kubelet.kubelet import refuse_host
+from node.kubelet.machine import Machine
 from tests.support.pod_workers import container, pod
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -34,6 +37,8 @@ def test_fields_are_read() -> None:
         pytest.param(HEAD + "cgroupDriver: magic", "cgroupDriver must be cgroupfs or systemd", id="value"),
         pytest.param(HEAD + "syncFrequency: soon", "syncFrequency", id="duration"),
         pytest.param(HEAD + "tlsCertFile: /x", "must be given together", id="pair"),
+        pytest.param(HEAD + "authorization: {mode: AlwaysAllow}", "authorization.mode must be Webhook", id="authorization"),
+        pytest.param(HEAD + "authentication: {anonymous: {enabled: true}}", "anonymous.enabled false", id="anonymous"),
         pytest.param("{", "not YAML", id="yaml"),
     ],
 )
@@ -104,3 +109,11 @@ def test_the_configuration_in_effect_is_shown() -> None:
     assert shown["syncFrequency"] == "60s"
     assert shown["authentication"]["x509"]["clientCAFile"] == "/ca"
     assert shown["clusterDNS"] == ["10.96.0.10"]
+
+
+def test_a_machine_can_be_refused() -> None:
+    refuse_host(KubeletConfig(), Machine(1, 1, 1, swap_bytes=1))
+    with pytest.raises(OperatorError, match="swapoff"):
+        refuse_host(KubeletConfig(fail_swap_on=True), Machine(1, 1, 1, swap_bytes=1))
+    with pytest.raises(OperatorError, match="cgroup v2"):
+        refuse_host(KubeletConfig(fail_cgroup_v1=True), Machine(1, 1, 1, cgroup_version=1))
