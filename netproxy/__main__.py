@@ -12,6 +12,7 @@ import click
 from apimachinery.errors import StatusError
 from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
 from client import kubeconfig
+from client.events import NORMAL, WARNING, Recorder
 from client.informer import InformerFactory
 from client.rest import Client
 from component import logs
@@ -103,7 +104,8 @@ class Proxy:
         self._clock = clock
         self.health = ProxyHealth(clock, 2 * settings.sync_period)
         self.journal = Journal()
-        self._checks = HealthCheckServers(lambda: self.health.healthy)
+        self._events = Recorder(client, "kube-proxy", settings.node_name, metrics=self._registry)
+        self._checks = HealthCheckServers(lambda: self.health.healthy, on_failure=self._note_unchecked)
         self._trackers = Trackers(
             services.ServiceTracker(), endpoints.EndpointsTracker(settings.node_name), nodes.NodeTracker(settings.node_name)
         )
@@ -143,10 +145,18 @@ class Proxy:
 
             informer.add_handler(on_add=partial(changed, None), on_update=changed, on_delete=deleted)
 
+    def _note_unchecked(self, service: str, why: str) -> None:
+        namespace, _, name = service.partition("/")
+        subject = {"kind": "Service", "apiVersion": "v1", "namespace": namespace, "name": name, "uid": service}
+        self._events.event(subject, WARNING, "FailedToStartServiceHealthcheck", why, action="Listen")
+
     async def run(self) -> None:
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             await self._serve(stack)
             group.create_task(self._informers.run(), name="informers")
+            group.create_task(self._events.run(), name="events")
+            node = {"kind": "Node", "apiVersion": "v1", "name": self._settings.node_name, "uid": self._settings.node_name}
+            self._events.event(node, NORMAL, "Starting", "", action="StartKubeProxy")
             group.create_task(self._checks.run(), name="health-checks")
             await self._informers.wait_synced()
             _log.info("Programming services", mode=self._settings.mode)

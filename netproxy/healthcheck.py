@@ -21,8 +21,12 @@ _log = logs.get(__name__)
 class HealthCheckServers:
     """Owns the servers; ``run`` keeps them until cancelled."""
 
-    def __init__(self, healthy: Callable[[], bool], host: str = "") -> None:
+    def __init__(
+        self, healthy: Callable[[], bool], host: str = "", on_failure: Callable[[str, str], object] | None = None
+    ) -> None:
+        """``on_failure`` is told service and reason when a port cannot be opened."""
         self._healthy = healthy
+        self._on_failure = on_failure
         self._host = host or "0.0.0.0"  # noqa: S104 - balancers come from outside
         self._wanted: dict[str, HealthCheck] = {}
         self._running: dict[str, tuple[int, AsyncExitStack]] = {}
@@ -67,6 +71,8 @@ class HealthCheckServers:
             await stack.enter_async_context(listening(handler, self._host, port, drain_seconds=1))
         except (OSError, OperatorError) as error:
             _log.error("Cannot answer load balancers' health checks", service=service, port=port, err=error)
+            if self._on_failure is not None:
+                self._on_failure(service, f"node cannot answer health checks of service {service}: {error}")
             return
         self._running[service] = (port, stack)
 

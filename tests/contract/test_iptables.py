@@ -1,6 +1,9 @@
 """What every IPTables does: the fake, and the real tools of both kinds in a network namespace of the test's own."""
 
+import asyncio
+import fcntl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +109,19 @@ async def test_looking_for_a_chain(tables: IPTables) -> None:
 async def test_an_empty_transaction_is_nothing(tables: IPTables) -> None:
     await tables.restore(Transaction())
     assert not any((await tables.save()).get("nat", {}).values())
+
+
+@pytest.mark.root
+async def test_legacy_waits_for_the_lock_that_another_program_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "xtables.lock"
+    monkeypatch.setenv("XTABLES_LOCKFILE", str(lock))
+    with own_network_namespace():
+        tables = RealIPTables(RealRunner(), "IPv4", "legacy")
+        with lock.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            writing = asyncio.ensure_future(tables.restore(_written(A=())))
+            await asyncio.sleep(0.3)
+            assert not writing.done()
+            fcntl.flock(held, fcntl.LOCK_UN)
+            await writing
+        assert await tables.has_chain("nat", "A")

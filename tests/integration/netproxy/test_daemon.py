@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from apimachinery.resources import ENDPOINT_SLICES, SERVICES
+from apimachinery.resources import ENDPOINT_SLICES, EVENTS, SERVICES
 from client import kubeconfig
 from client.rest import Client
 from netproxy.__main__ import DAEMON
@@ -106,6 +106,8 @@ async def test_a_service_answers_soon_after_its_slice_is_stored_and_the_journal_
         assert (await running.get(running.metrics, "/proxyMode")) == (200, "iptables")
         _, metrics = await running.get(running.metrics, "/metrics")
         assert 'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}' in metrics
+        events = await running.client.list(EVENTS, "default")
+        assert ("Node", "Starting") in {(each["regarding"]["kind"], each["reason"]) for each in events["items"]}
         task.cancel()
     # a restart must not interrupt anybody: rules stay when the daemon stops
     assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80))[0] == pod.ip

@@ -13,7 +13,8 @@ from netproxy.plan import HealthCheck
 
 @pytest.fixture
 async def servers() -> AsyncIterator[HealthCheckServers]:
-    made = HealthCheckServers(lambda: made.well, "127.0.0.1")  # type: ignore[attr-defined]
+    made = HealthCheckServers(lambda: made.well, "127.0.0.1", lambda *told: made.told.append(told))  # type: ignore[attr-defined]
+    made.told = []  # type: ignore[attr-defined]
     made.well = True  # type: ignore[attr-defined]
     task = asyncio.create_task(made.run())
     yield made
@@ -70,3 +71,5 @@ async def test_a_taken_port_does_not_stop_the_others(servers: HealthCheckServers
         busy = taken.getsockname()[1]
         servers.set({"default/a": HealthCheck("default/a", busy, 1), "default/b": HealthCheck("default/b", free, 1)})
         assert (await _ask(free))[0] == 200
+        ((service, why),) = servers.told  # type: ignore[attr-defined]
+        assert (service, f":{busy}: " in why) == ("default/a", True)

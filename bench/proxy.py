@@ -1,0 +1,114 @@
+"""What the proxy's syncs cost, without an API server: all rules at once, then one change among many services.
+
+Run as root: ``python -m bench.proxy [--services 100,1000,5000] [--mode nft,legacy]``. It works in a network namespace of its own
+(``unshare --net``). Times are elapsed, iptables' own share included; nothing else should run.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from component.clock import RealClock
+from component.metrics import Registry
+from component.process import RealRunner
+from netproxy.backends.iptables import IPTablesBackend, Options
+from netproxy.health import ProxyHealth
+from netproxy.kernel.conntrack import RealConntrack
+from netproxy.kernel.iptables import RealIPTables
+from netproxy.kernel.sysctl import RealSysctl
+from netproxy.metrics import ProxyMetrics
+from netproxy.pace import Pace
+from netproxy.proxier import Proxier, Trackers
+from netproxy.trackers.endpoints import EndpointsTracker
+from netproxy.trackers.nodes import NodeTracker
+from netproxy.trackers.services import ServiceTracker
+
+REPEATS = 10
+
+
+def service(number: int) -> dict[str, Any]:
+    address = f"10.{96 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
+    ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
+    spec = {"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "ports": ports}
+    return {"metadata": {"namespace": "bench", "name": f"service-{number}"}, "spec": spec}
+
+
+def endpoint_slice(number: int, *addresses: str) -> dict[str, Any]:
+    endpoints = [{"addresses": [address], "nodeName": "node-1", "conditions": {"ready": True}} for address in addresses]
+    metadata = {
+        "namespace": "bench",
+        "name": f"service-{number}-a",
+        "labels": {"kubernetes.io/service-name": f"service-{number}"},
+    }
+    ports = [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    return {"metadata": metadata, "addressType": "IPv4", "endpoints": endpoints, "ports": ports}
+
+
+def memory_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Bench:
+    def __init__(self, mode: Any) -> None:
+        clock = RealClock()
+        self.trackers = Trackers(ServiceTracker(), EndpointsTracker("node-1"), NodeTracker("node-1"))
+        backend = IPTablesBackend(RealIPTables(RealRunner(), "IPv4", mode), RealSysctl(), Options(cluster_cidr="10.244.0.0/16"))
+        metrics = ProxyMetrics(Registry(process=False))
+        pace, health = Pace(1.0), ProxyHealth(clock, 60)
+        self.proxier = Proxier(self.trackers, backend, RealConntrack(), clock, metrics, pace=pace, health=health)
+
+    async def sync(self) -> tuple[float, float]:
+        """Elapsed seconds, and this process' own CPU."""
+        began, cpu = time.perf_counter(), time.process_time()
+        if not await self.proxier.sync():
+            raise SystemExit("the rules were refused")
+        return time.perf_counter() - began, time.process_time() - cpu
+
+
+async def measure(mode: str, count: int) -> None:
+    bench, before = Bench(mode), memory_mb()
+    for number in range(count):
+        bench.trackers.services.update(service(number))
+        pair = (f"10.244.{number // 250 % 250}.{number % 250}", f"10.245.{number // 250 % 250}.{number % 250}")
+        bench.trackers.endpoints.update(endpoint_slice(number, *pair))
+    everything, _ = await bench.sync()
+    memory = memory_mb() - before
+    endpoints = []
+    for turn in range(REPEATS):
+        bench.trackers.endpoints.update(endpoint_slice(count // 2, f"10.246.0.{turn}", "10.246.1.1"))
+        endpoints.append(await bench.sync())
+    added = []
+    for turn in range(REPEATS):
+        bench.trackers.services.update(service(count + turn))
+        bench.trackers.endpoints.update(endpoint_slice(count + turn, "10.246.2.1"))
+        added.append((await bench.sync())[0])
+    change, own = (statistics.median(column) * 1000 for column in zip(*endpoints, strict=True))
+    new = statistics.median(added) * 1000
+    print(f"{mode:7} {count:8} {everything:10.2f} {change:12.1f} {own:10.2f} {new:12.1f} {memory:9.0f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--services", default="100,1000,5000")
+    parser.add_argument("--mode", default="nft,legacy")
+    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        mode, _, count = arguments.inside.partition(":")
+        asyncio.run(measure(mode, int(count)))
+        return
+    print(f"{'':7} {'services':>8} {'all, s':>10} {'endpoint, ms':>12} {'Python, ms':>10} {'service, ms':>12} {'memory, MB':>9}")
+    for mode in arguments.mode.split(","):
+        for count in arguments.services.split(","):
+            again = [sys.executable, "-m", "bench.proxy", "--inside", f"{mode}:{count}"]
+            subprocess.run(["unshare", "--net", *again], check=True)
+
+
+if __name__ == "__main__":
+    main()
