@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Sized
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from apimachinery import schema
@@ -34,7 +34,7 @@ from controlplane.apiserver.poststart import PostStart
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.routing import Router
-from controlplane.apiserver.server import prepare_tls, server_for
+from controlplane.apiserver.server import Handler, prepare_tls, server_for
 from controlplane.apiserver.storage.interface import Backend
 
 _log = logs.get(__name__)
@@ -50,68 +50,99 @@ class Running:
     health: Health
 
 
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What everything else stands on."""
+
+    backend: Backend
+    kinds: list[Strategy]
+    caches: storage.Caches
+    stores: dict[str, Store]
+    health: Health
+    metrics: Registry
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """What requests share while the server runs."""
+
+    watches: OpenWatches
+    roles: RoleIndex
+    kubelets: Kubelets
+    streams: connect.OpenStreams
+
+
+@dataclass(frozen=True, slots=True)
+class _Wired:
+    router: Router
+    authenticator: Authenticator
+    authorizer: Authorizer
+
+
 @contextlib.asynccontextmanager
 async def running(config: Config) -> AsyncIterator[Running]:
     """Ready inside the block. Leaving it drains: no new connections, watches end, requests get a moment to finish."""
     async with contextlib.AsyncExitStack() as stack:
-        backend = await storage.open_backend(config.storage)
-        stack.push_async_callback(backend.close)
-        kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
-        kinds = [one for one in kinds if one.info.gvk.api_version not in config.disabled_groups]
-        caches = await stack.enter_async_context(storage.running_caches(backend, kinds))
-        stores = resources.stores_for(kinds, caches)
-        health, metrics, open_watches = Health(), Registry(), OpenWatches()
-        poststart = PostStart(config, stores)
-        _add_checks(health, backend, poststart)
-        open_streams = connect.OpenStreams()
-        kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
-        kubelets.context()  # a file that cannot be used is better known now than at the first `kubectl logs`
-        stack.push_async_callback(kubelets.close)
+        base = await _open(config, stack)
+        poststart = PostStart(config, base.stores)
+        _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
-        roles = RoleIndex(stores)
-        supervisor.keep("rbac", roles.follow)
-        live = _Live(open_watches, roles, kubelets, open_streams)
-        wired = _wire(config, kinds, stores, health, metrics, live)
-        sink = None
-        if config.audit.path is not None:
-            sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
-            await stack.enter_async_context(sink.running())
-        request_metrics = RequestMetrics()
-        metrics.collectors.register(request_metrics)
-        metrics.collectors.register(StorageMetrics(caches.by_prefix, backend))
-        serving = config.serving
-        parts = chain.Parts(
-            wired.authenticator,
-            wired.authorizer,
-            request_metrics,
-            sink,
-            serving.max_reads,
-            serving.max_writes,
-            serving.request_timeout,
-        )
-        tls = ReloadingServerContext(serving.certificate, serving.key, config.identity.client_ca, prepare_tls)
-        supervisor.start("tls-reload", tls.watch(RealClock()))
-
-        def drain() -> None:
-            health.add("shutdown", _shutting_down, ("readyz",))
-            open_watches.close_all()
-            open_streams.close_all()
-
-        server = server_for(chain.handler(parts, wired.router))
-        address = await stack.enter_async_context(
-            listening(
-                server,
-                serving.bind_address,
-                serving.port,
-                tls.context,
-                drain_seconds=serving.drain_seconds,
-                on_drain=drain,
-            )
-        )
+        live = _make_live(config, base.stores, supervisor, stack)
+        wired = _wire(config, base, live)
+        parts = await _chain_parts(config, base, wired, stack)
+        address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
         await poststart.run(advertised(config), address.port)
         _log.info("Serving", address=address.url, storage=config.storage.backend)
-        yield Running(address, stores, backend, health)
+        yield Running(address, base.stores, base.backend, base.health)
+
+
+async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
+    backend = await storage.open_backend(config.storage)
+    stack.push_async_callback(backend.close)
+    kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
+    kinds = [one for one in kinds if one.info.gvk.api_version not in config.disabled_groups]
+    caches = await stack.enter_async_context(storage.running_caches(backend, kinds))
+    return _Base(backend, kinds, caches, resources.stores_for(kinds, caches), Health(), Registry())
+
+
+def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:
+    kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
+    kubelets.context()  # a file that cannot be used is better known now than at the first `kubectl logs`
+    stack.push_async_callback(kubelets.close)
+    roles = RoleIndex(stores)
+    supervisor.keep("rbac", roles.follow)
+    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams())
+
+
+async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contextlib.AsyncExitStack) -> chain.Parts:
+    sink = None
+    if config.audit.path is not None:
+        sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
+        await stack.enter_async_context(sink.running())
+    requests = RequestMetrics()
+    base.metrics.collectors.register(requests)
+    base.metrics.collectors.register(StorageMetrics(base.caches.by_prefix, base.backend))
+    serving = config.serving
+    limits = (serving.max_reads, serving.max_writes, serving.request_timeout)
+    return chain.Parts(wired.authenticator, wired.authorizer, requests, sink, *limits)
+
+
+async def _listen(
+    config: Config, handler: Handler, health: Health, live: _Live, supervisor: Supervisor, stack: contextlib.AsyncExitStack
+) -> Address:
+    serving = config.serving
+    tls = ReloadingServerContext(serving.certificate, serving.key, config.identity.client_ca, prepare_tls)
+    supervisor.start("tls-reload", tls.watch(RealClock()))
+
+    def drain() -> None:
+        health.add("shutdown", _shutting_down, ("readyz",))
+        live.watches.close_all()
+        live.streams.close_all()
+
+    where = (serving.bind_address, serving.port, tls.context)
+    listener = listening(server_for(handler), *where, drain_seconds=serving.drain_seconds, on_drain=drain)
+    return await stack.enter_async_context(listener)
 
 
 def _shutting_down() -> None:
@@ -127,58 +158,31 @@ def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
     health.add("informer-sync", poststart.check, ("readyz",))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wired:
-    router: Router
-    authenticator: Authenticator
-    authorizer: Authorizer
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """What requests share while the server runs."""
-
-    watches: OpenWatches
-    roles: RoleIndex
-    kubelets: Kubelets
-    streams: connect.OpenStreams
-
-
-def _wire(
-    config: Config,
-    kinds: list[Strategy],
-    stores: dict[str, Store],
-    health: Health,
-    metrics: Registry,
-    live: _Live,
-) -> _Wired:
+def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     schemas = schema.load()
+    stores = base.stores
     lookup = resources.lookup_in(stores)
     believed = identity.believed(config.identity, lookup)
     authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores))
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
-    table = resources.route_table(kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
-    refresh = _gauges(metrics, stores, live.watches)
-    listed = discovery.listed([*kinds, *(ReviewStrategy(info) for info in REVIEWS)])
+    table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
+    refresh = _gauges(base.metrics, live.watches)
+    listed = discovery.listed([*base.kinds, *(ReviewStrategy(info) for info in REVIEWS)])
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
-    known = paths.paths_for(listed, address, schemas, health, metrics, refresh, believed, issuer)
+    known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer)
     return _Wired(Router(table, known), believed.authenticator, authorizer)
 
 
-def _gauges(metrics: Registry, stores: dict[str, Store], watches: OpenWatches) -> Callable[[], None]:
+def _gauges(metrics: Registry, watches: OpenWatches) -> Callable[[], None]:
     """Counts that are looked up when somebody scrapes."""
     watching = metrics.gauge("apiserver_longrunning_requests", "Open watches by resource.", ("resource",))
-    objects = metrics.gauge("apiserver_storage_objects", "Number of stored objects by resource.", ("resource",))
 
     def refresh() -> None:
         watching.clear()
         for resource, count in watches.counts().items():
             watching.labels(resource).set(count)
-        for resource, store in stores.items():
-            if isinstance(store.objects, Sized):
-                objects.labels(resource).set(len(store.objects))
 
     return refresh
 
