@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netproxy.kernel.conntrack import Flow
-from netproxy.plan import PortRules
+from netproxy.plan import PortRules, Target
 from netproxy.trackers.services import PortName
 
 
@@ -32,7 +32,7 @@ def suspects(changes: Iterable[tuple[PortRules | None, PortRules | None]]) -> Su
             if rules is None or rules.protocol != "UDP" or not _stale(old, new):
                 continue
             # addresses that only the previous rules have may lead nowhere any more
-            allowed = frozenset((target.ip, target.port) for target in (new.all_targets if rules is new and new else ()))
+            allowed = frozenset((target.ip, target.port) for target in (_served_by(new) if rules is new and new else ()))
             for address in (rules.cluster_ip, *rules.external_ips, *rules.load_balancer_ips):
                 addresses[address, rules.port] = allowed
             if rules.node_port:
@@ -48,9 +48,13 @@ def everything(ports: Mapping[PortName, PortRules]) -> Suspects:
 def _stale(old: PortRules | None, new: PortRules | None) -> bool:
     if old is None or new is None:
         return True
-    if not old.all_targets or set(old.all_targets) - set(new.all_targets):
+    if not old.all_targets or _served_by(old) - _served_by(new):
         return True
     return _where(old) != _where(new)
+
+
+def _served_by(rules: PortRules) -> set[Target]:
+    return {*rules.all_targets, *rules.lingering}
 
 
 def _where(rules: PortRules) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 ``proxier`` calls :func:`plan_port` for every port that changed and hands the result to a backend. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -50,6 +50,7 @@ class PortRules:
     external: Verdict
     cluster: tuple[Target, ...] = ()
     local: tuple[Target, ...] = ()
+    lingering: tuple[Target, ...] = ()  # UDP: they get no new client, but may serve those they have until they are gone
     internal_local: bool = False
     external_local: bool = False
     node_port: int = 0
@@ -114,6 +115,7 @@ def plan_port(port: ServicePort, endpoints: Sequence[Endpoint], node: NodeFacts)
         external=_verdict(local if port.external_local else cluster, reach.anywhere),
         cluster=cluster,
         local=local,
+        lingering=_lingering(endpoints, {*cluster, *local}) if port.name.protocol == "UDP" else (),
         internal_local=port.internal_local,
         external_local=port.external_local,
         node_port=port.node_port,
@@ -128,6 +130,10 @@ def plan_port(port: ServicePort, endpoints: Sequence[Endpoint], node: NodeFacts)
 
 def _targets(endpoints: Sequence[Endpoint]) -> tuple[Target, ...]:
     return tuple(Target(endpoint.ip, endpoint.port, endpoint.local) for endpoint in endpoints)
+
+
+def _lingering(endpoints: Sequence[Endpoint], used: Collection[Target]) -> tuple[Target, ...]:
+    return tuple(target for target in _targets([each for each in endpoints if each.serving]) if target not in used)
 
 
 def _verdict(targets: Sequence[Target], anywhere: bool) -> Verdict:

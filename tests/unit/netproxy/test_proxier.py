@@ -156,6 +156,19 @@ async def test_flows_of_a_service_that_is_gone_or_scaled_to_zero_are_forgotten()
         assert flows.flows == [], change
 
 
+async def test_flows_to_an_endpoint_that_leaves_gracefully_stay_until_it_serves_no_more() -> None:
+    flows = FakeConntrack()
+    proxy = await _dns(flows)
+    flows.flows = [STALE]
+    for conditions, left in (
+        ({"ready": False, "serving": True, "terminating": True}, [STALE]),
+        ({"ready": False, "serving": False, "terminating": True}, []),
+    ):
+        proxy.put(endpoint_slice([endpoint("10.244.0.2", **conditions), endpoint("10.244.0.3")], ports=UDP))
+        await proxy.sync()
+        assert flows.flows == left
+
+
 async def test_at_start_flows_that_went_stale_while_no_proxy_ran_are_forgotten() -> None:
     flows = FakeConntrack([_flow(VIP, 53, "10.244.0.77"), *KEPT])
     await _dns(flows)
