@@ -126,6 +126,10 @@ class Host:
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return Asking(process)
 
+    def command(self, *argv: str) -> None:
+        """Run a program here."""
+        subprocess.run(self._argv(*argv), check=True, capture_output=True)
+
     def ip_command(self, *arguments: str) -> None:
         _ip("-n", self.namespace, *arguments)
 
