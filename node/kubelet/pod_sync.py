@@ -187,6 +187,7 @@ class PodSync:
             tools.status.forget(self._uid)
         observed = await tools.pleg.relist_pod(self._uid)
         await tools.manager.remove_pod(observed)
+        await tools.host.cgroups.remove(self._uid)  # again: a dead container can hold it until it is removed
         tools.manager.forget(self._uid)
         root = tools.host.config
         await asyncio.to_thread(files.remove_tree, root.pod_dir(self._uid))
