@@ -12,6 +12,7 @@ from cli.cluster import containerd, plan, preflight, processes, teardown
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
 from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
+from component.errors import OperatorError
 
 
 @click.command(epilog="Example: pybernetes down --data-dir /tmp/k --purge")
@@ -98,7 +99,10 @@ def clean_network(settings: Settings) -> None:
     """Take away the proxy's rules, CNI's chains and the pod bridge."""
     from netproxy.cleanup import cleanup
 
-    asyncio.run(cleanup())
+    try:
+        asyncio.run(cleanup())
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
     teardown.delete_cni_chains()
     if teardown.delete_interface(settings.bridge):
         tell(f"removed packet rules and interface {settings.bridge}")

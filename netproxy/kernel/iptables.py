@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from component import logs
+from component.errors import OperatorError
 from component.process import Completed, ProcessError, Runner
 
 Tables = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -20,10 +20,9 @@ TABLES = ("mangle", "nat", "filter")
 _LOCK = ("-w", "5", "-W", "100000")
 STEP = 3000
 _MAX_SAVED = 256 << 20
-_log = logs.get(__name__)
 
 
-class IPTablesError(Exception):
+class IPTablesError(OperatorError):
     """A transaction or a look was refused; the text says by which tool and why."""
 
 
