@@ -13,6 +13,7 @@ from controlplane.apiserver.authorization.node import PodsOn
 from controlplane.apiserver.endpoints.evict import evict
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
 from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.endpoints.subresource import BINDINGS, write_by_body
 from controlplane.apiserver.endpoints.token import create_token
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.registry.store import Store
@@ -94,9 +95,18 @@ def route_table(
         extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
         extra.update(_special(scope, stores, lookup, believed))
         table[info.gvr] = routes_of(scope, open_watches, extra)
+        if info.gvr.group_resource == "pods":
+            table.update(_bindings(scope))
     for info in REVIEWS:
         table[info.gvr] = Routes(info, {("", "create"): _review(info, judges)})
     return table
+
+
+def _bindings(scope: Scope) -> RouteTable:
+    binding = next((one for one in scope.strategy.subresources if one.name == "binding"), None)
+    if binding is None:
+        return {}
+    return {BINDINGS.gvr: Routes(BINDINGS, {("", "create"): lambda call: write_by_body(call, scope, binding)})}
 
 
 def _review(info: ResourceInfo, judges: Judges) -> Endpoint:

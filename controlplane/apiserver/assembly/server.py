@@ -25,6 +25,7 @@ from controlplane.apiserver.config import Config
 from controlplane.apiserver.endpoints import connect
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, ReviewStrategy
+from controlplane.apiserver.endpoints.subresource import BINDINGS
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.metrics import RequestMetrics
@@ -168,7 +169,7 @@ def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
     refresh = _gauges(base.metrics, live.watches)
-    listed = discovery.listed([*base.kinds, *(ReviewStrategy(info) for info in REVIEWS)])
+    listed = discovery.listed([*base.kinds, *(ReviewStrategy(info) for info in (*REVIEWS, BINDINGS))])
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
     known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer)

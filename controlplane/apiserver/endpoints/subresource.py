@@ -2,20 +2,25 @@
 
 from typing import Any
 
+from apimachinery import errors, fieldpath
+from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import clone
 from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers
-from controlplane.apiserver.endpoints.body import match_namespace, read_object
-from controlplane.apiserver.endpoints.options import write_options
+from controlplane.apiserver.endpoints.body import match_name, match_namespace, read_object
+from controlplane.apiserver.endpoints.options import WriteOptions, write_options
 from controlplane.apiserver.endpoints.patch import apply_to
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply, value_reply
 from controlplane.apiserver.endpoints.scope import Scope
-from controlplane.apiserver.registry.strategy import Subresource
+from controlplane.apiserver.registry.strategy import ResourceInfo, Subresource
 from controlplane.apiserver.registry.update import Write
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Reply
 
 Object = dict[str, Any]
+
+BINDINGS = ResourceInfo(GroupVersionKind("", "v1", "Binding"), "bindings", "binding", True, verbs=("create",))
+"""The old door to ``pods/NAME/binding``."""
 
 
 async def write_subresource(call: Call, scope: Scope, sub: Subresource) -> Reply:
@@ -23,12 +28,32 @@ async def write_subresource(call: Call, scope: Scope, sub: Subresource) -> Reply
     options = write_options(call.query, "CreateOptions", call.headers.get("User-Agent", ""))
     body = await read_object(call, sub.kind, scope.schemas, options.field_validation)
     match_namespace(body, call.info.namespace)
+    if sub.kind == scope.info.gvk:
+        match_name(body, call.info.name, call.info.namespace if scope.info.namespaced else "")
+    return await _write(call, scope, sub, body, options)
+
+
+async def write_by_body(call: Call, scope: Scope, sub: Subresource) -> Reply:
+    """POST to a collection of its own (``bindings``): the parent's name is the body's."""
+    options = write_options(call.query, "CreateOptions", call.headers.get("User-Agent", ""))
+    body = await read_object(call, sub.kind, scope.schemas, options.field_validation)
+    match_namespace(body, call.info.namespace)
+    call.info.name = body["metadata"].get("name") or ""
+    if not call.info.name:
+        missing = fieldpath.required("metadata.name", "name is required")
+        raise errors.invalid(sub.kind.kind, "", [missing], sub.kind.group)
+    return await _write(call, scope, sub, body, options)
+
+
+async def _write(call: Call, scope: Scope, sub: Subresource, body: Object, options: WriteOptions) -> Reply:
     ctx = scope.context(call, options)
     own = sub.kind == scope.info.gvk
     await scope.admission.mutate(scope.attributes(call, UPDATE if own else CREATE, body, None, options.dry_run))
 
     async def change(old: Object) -> Object:
         new = sub.change(ctx, clone(old), clone(body))
+        if own and body["metadata"].get("resourceVersion"):
+            new["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]  # checked by the registry
         managers.track_update(scope, old, new, options.field_manager, sub.name, call.now)
         return new
 
