@@ -14,7 +14,7 @@ import click
 from cli.cluster import containerd, plan, preflight, probe, processes
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process, ProcessSpec
-from cli.cluster.settings import Settings, resolve, save
+from cli.cluster.settings import Settings, load, resolve, save
 
 API_SECONDS = 30.0
 NODE_SECONDS = 60.0
@@ -67,8 +67,9 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
     layout = layout_of(data_dir)
     make_folders(layout)
     with exclusive(layout):
+        before = load(layout.settings)
         settings = resolve(flags, layout.settings, tell)
-        running = bring_up(layout, settings)
+        running = bring_up(layout, settings, moved=before.api_address not in ("", settings.api_address))
         if detach:
             return
     watch_over(layout, settings, running)
@@ -99,8 +100,11 @@ def exclusive(layout: Layout) -> Iterator[None]:
         yield
 
 
-def bring_up(layout: Layout, settings: Settings) -> dict[str, Process]:
-    """Start or adopt every process and wait until the node is Ready. Returns the processes by name."""
+def bring_up(layout: Layout, settings: Settings, moved: bool) -> dict[str, Process]:
+    """Start or adopt every process and wait until the node is Ready. Returns the processes by name.
+
+    When the API server ``moved`` to another address, the daemons that know only the old one are started anew.
+    """
     began = time.monotonic()
     found = {name: processes.find(name, layout.data_dir, layout.run) for name in plan.PROCESSES}
     ours = any(process is not None for name, process in found.items() if name != plan.CONTAINERD)
@@ -120,6 +124,10 @@ def bring_up(layout: Layout, settings: Settings) -> dict[str, Process]:
     ensure_pki(layout.pki, identity)
     write_kubeconfigs(layout.pki, layout.kubeconfigs, layout.admin_kubeconfig, identity)
     save(settings, layout.settings)
+    if moved:
+        for name in (plan.CONTROL, plan.NODE):
+            if process := found.pop(name, None):
+                processes.stop(process, STOP_SECONDS)
     running = start_all(layout, settings, found)
     wait_for_api(layout, settings, running, began)
     wait_for_node(layout, settings, running, began)

@@ -37,6 +37,11 @@ class Settings:
     v: int = 2
 
     @property
+    def api_address(self) -> str:
+        """Where the daemons' kubeconfigs find the API server; "" before the first `up`."""
+        return f"{self.node_ip}:{self.secure_port}" if self.node_ip else ""
+
+    @property
     def service_ip(self) -> str:
         """The address of the ``kubernetes`` Service: the first of the range."""
         return str(ipaddress.ip_network(self.service_cluster_ip_range)[1])
