@@ -15,6 +15,7 @@ from component.clock import Clock, RealClock
 from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
+from component.tasks import Supervisor
 from cri.errors import RuntimeServiceError
 from node.kubelet import certificates, machine
 from node.kubelet.assembly import Given, Parts, assemble, problems
@@ -60,28 +61,27 @@ class Kubelet:
         return replace(self._config, node_ip=machine.default_address(server))
 
     async def _work(self, given: Given) -> None:
-        async with asyncio.TaskGroup() as group:
-            parts = assemble(given, group)
-            for name, work in {
-                "events": parts.recorder.run(),
-                "workers": parts.workers.run(),
-                "status": parts.status.run(),
-                "lease": parts.lease.run(),
-                "node status": parts.reporter.run(),
-                "pod network": parts.network.run(),
-                "log rotation": parts.rotator.run(),
-                "server": self._serve(given, parts),
-                "healthz": self._serve_health(parts.pleg),
-            }.items():
-                group.create_task(work, name=name)
+        """Loops that can begin anew are kept: what goes wrong in one of them must not stop the node. The others, which hold
+        state in their frames, take the kubelet down with them, and a fresh one adopts what runs."""
+        async with asyncio.TaskGroup() as probes, Supervisor(self._clock) as tasks:
+            parts = assemble(given, probes)
+            tasks.start("events", parts.recorder.run())
+            tasks.start("workers", parts.workers.run())
+            tasks.start("status", parts.status.run())
+            tasks.start("server", self._serve(given, parts))
+            tasks.start("healthz", self._serve_health(parts.pleg))
+            tasks.keep("lease", parts.lease.run)
+            tasks.keep("node status", parts.reporter.run)
+            tasks.keep("pod network", parts.network.run)
+            tasks.keep("log rotation", parts.rotator.run)
             await self._first_look(parts.pleg)
-            group.create_task(parts.pleg.run(), name="pleg")
+            tasks.keep("pleg", parts.pleg.run)
             if parts.static is not None:  # these need no API server: it may be one of them
-                group.create_task(parts.static.run(), name="static pods")
-            group.create_task(parts.informers.run(), name="informers")
+                tasks.keep("static pods", parts.static.run)
+            tasks.start("informers", parts.informers.run())
             await self._take_pods(parts)
-            group.create_task(parts.mirrors.run(), name="mirror pods")
-            group.create_task(parts.housekeeping.run(), name="housekeeping")
+            tasks.keep("mirror pods", parts.mirrors.run)
+            tasks.keep("housekeeping", parts.housekeeping.run)
             self.ready.set()
             _log.info("Kubelet is working", node=given.node_name, pods=len(parts.wanted.pods()))
 
