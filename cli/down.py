@@ -13,6 +13,7 @@ from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
 from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
 from component.errors import OperatorError
+from node.network.cni_config import FILE_NAME as CNI_FILE
 
 
 @click.command(epilog="Example: pybernetes down --data-dir /tmp/k --purge")
@@ -31,6 +32,8 @@ def down(data_dir: str, purge: bool, grace: int) -> None:
         remove_pods(layout, settings, grace)
         stop_containerd(layout, settings)
         clean_network(settings)
+        if settings.cni_conf_dir:
+            Path(settings.cni_conf_dir, CNI_FILE).unlink(missing_ok=True)
         teardown.remove_cgroups(layout.cgroup_root)
         if left := teardown.unmount_below(layout.data_dir):
             raise click.ClickException(f"still mounted: {', '.join(left)}; a process uses it (fuser -m {left[0]})")

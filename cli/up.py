@@ -6,12 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from cli.cluster import containerd, plan, preflight, probe, processes
+from cli.cluster import containerd, external, plan, preflight, probe, processes
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process, ProcessSpec
 from cli.cluster.settings import Settings, load, resolve, save
@@ -22,18 +23,20 @@ STOP_SECONDS = 10.0
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FLAGS: tuple[tuple[str, type, str], ...] = (
+PORT = click.IntRange(1, 65535)
+
+FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--node-name", str, "Name of the node object [default: the host's name]."),
     ("--node-ip", str, "Address of this node [default: that of the default route]."),
     ("--containerd", str, "Use this running runtime (unix:///...) in place of a private containerd."),
     ("--bind-address", str, "Address the API server listens on [default: 0.0.0.0]."),
-    ("--secure-port", int, "Port of the API server [default: 6443]."),
-    ("--kubelet-port", int, "Port of the kubelet [default: 10250]."),
-    ("--kubelet-healthz-port", int, "Port of the kubelet's health check [default: 10248]."),
-    ("--controller-manager-port", int, "Port of the controller manager [default: 10257]."),
-    ("--scheduler-port", int, "Port of the scheduler [default: 10259]."),
-    ("--proxy-healthz-port", int, "Port of the proxy's health check [default: 10256]."),
-    ("--proxy-metrics-port", int, "Port of the proxy's metrics [default: 10249]."),
+    ("--secure-port", PORT, "Port of the API server [default: 6443]."),
+    ("--kubelet-port", PORT, "Port of the kubelet [default: 10250]."),
+    ("--kubelet-healthz-port", PORT, "Port of the kubelet's health check [default: 10248]."),
+    ("--controller-manager-port", PORT, "Port of the controller manager [default: 10257]."),
+    ("--scheduler-port", PORT, "Port of the scheduler [default: 10259]."),
+    ("--proxy-healthz-port", PORT, "Port of the proxy's health check [default: 10256]."),
+    ("--proxy-metrics-port", PORT, "Port of the proxy's metrics [default: 10249]."),
     ("--service-cluster-ip-range", str, "Range of cluster IPs [default: 10.96.0.0/12]."),
     ("--service-node-port-range", str, "Range of node ports [default: 30000-32767]."),
     ("--cluster-cidr", str, "Range of pod addresses [default: 10.244.0.0/16]."),
@@ -68,11 +71,17 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
     make_folders(layout)
     with exclusive(layout):
         before = load(layout.settings)
-        settings = resolve(flags, layout.settings, tell)
+        settings = with_runtime(resolve(flags, layout.settings, tell))
         running = bring_up(layout, settings, moved=before.api_address not in ("", settings.api_address))
         if detach:
             return
     watch_over(layout, settings, running)
+
+
+def with_runtime(settings: Settings) -> Settings:
+    """With what a runtime that is not ours says of itself. Raises click.ClickException when it does not answer."""
+    facts = external.ask(settings.containerd) if settings.containerd else external.Facts()
+    return replace(settings, cni_conf_dir=facts.cni_conf_dir, sandbox_image=facts.sandbox_image)
 
 
 def make_folders(layout: Layout) -> None:
@@ -180,9 +189,10 @@ def load_pause_image(layout: Layout, settings: Settings, running: Mapping[str, P
         died = running.get(plan.CONTAINERD)
         detail = last_words(layout, plan.CONTAINERD) if died is not None else ""
         raise click.ClickException(f"the container runtime at {socket} does not answer{detail}")
-    if PAUSE_REFERENCE not in containerd.image_references(socket):
+    reference = settings.sandbox_image or PAUSE_REFERENCE
+    if reference not in containerd.image_references(socket):
         archive = layout.images / "pause.tar"
-        write_archive([pause_image()], archive)
+        write_archive([pause_image(reference)], archive)
         containerd.import_archive(socket, archive)
 
 

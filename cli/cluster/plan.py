@@ -109,7 +109,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         f"--tls-private-key-file={pki / 'kubelet.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
         f"--cluster-domain={settings.cluster_domain}",
-        f"--cni-conf-dir={layout.cni_conf}",
+        f"--cni-conf-dir={settings.cni_conf_dir or layout.cni_conf}",
         f"--cni-bridge={settings.bridge}",
         f"--v={settings.v}",
     ]

@@ -33,6 +33,8 @@ class Settings:
     cluster_domain: str = "cluster.local"
     bridge: str = "cni0"
     cni_bin_dir: str = "/usr/lib/cni"
+    cni_conf_dir: str = ""  # where a runtime of somebody else's looks for pod networks; ours looks in the data directory
+    sandbox_image: str = ""  # what that runtime starts for a pod; ours is told
     containerd_program: str = "containerd"
     v: int = 2
 

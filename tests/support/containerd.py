@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +59,11 @@ def require_containerd() -> None:
 
 
 @asynccontextmanager
-async def running_containerd() -> AsyncIterator[RunningContainerd]:
-    """Start one with the pause and busybox images imported; kill it, its shims and mounts at the end."""
+async def running_containerd(wrap: Sequence[str] = ()) -> AsyncIterator[RunningContainerd]:
+    """Start one with the pause and busybox images imported; kill it, its shims and mounts at the end.
+
+    ``wrap`` comes before its command line, as ``nsenter --net=... --``.
+    """
     require_containerd()
     data_dir = Path(tempfile.mkdtemp(prefix="pyb-cd-", dir="/tmp"))
     process: asyncio.subprocess.Process | None = None
@@ -69,7 +72,7 @@ async def running_containerd() -> AsyncIterator[RunningContainerd]:
         version = await _output("containerd", "--version")
         containerd.write_config(where, containerd.major_version(version))
         with (data_dir / "containerd.log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(*containerd.command(where), stdout=log, stderr=log)
+            process = await asyncio.create_subprocess_exec(*wrap, *containerd.command(where), stdout=log, stderr=log)
         await _import_images(where, data_dir)
         yield RunningContainerd(where, data_dir, process.pid)
     finally:
