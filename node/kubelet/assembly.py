@@ -159,7 +159,7 @@ def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: Kube
         images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
         volumes=VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock),
         objects=objects,
-        cgroups=Cgroups(config),
+        cgroups=Cgroups(config, allocatable=allocatable),
         events=events,
         clock=clock,
         gate=Gate(_STARTS_AT_ONCE),

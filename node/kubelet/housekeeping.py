@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from apimachinery.meta import uid_of
 from component import logs
 from component.clock import Clock
 from node.kubelet.interface import VolumeError
@@ -45,6 +46,7 @@ class Housekeeping:
         turn = 0
         while True:
             self.clear_orphans()
+            await self._host.cgroups.weigh([pod for pod in self._manager.pods() if not self._workers.terminating(uid_of(pod))])
             if turn % _DISK_EVERY == 0:
                 await self.sweep_disk()
                 for collect in self._collectors:

@@ -71,6 +71,9 @@ class Cgroups:
     async def remove(self, uid: str) -> None:
         self.removed.append(uid)
 
+    async def weigh(self, taken: Sequence[Mapping[str, Any]]) -> None:
+        return
+
     async def present(self) -> Sequence[str]:
         return ()
 

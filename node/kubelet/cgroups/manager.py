@@ -6,11 +6,11 @@ With the systemd driver slices are systemd's to make: the runtime asks for them,
 import asyncio
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from apimachinery.objects import qos
+from apimachinery.objects.requests import CPU, amount
 from component import logs
 from node.kubelet.cgroups import plan
 from node.kubelet.config import KubeletConfig
@@ -23,9 +23,11 @@ _log = logs.get(__name__)
 class Cgroups:
     """One per kubelet."""
 
-    def __init__(self, config: KubeletConfig, mount: Path = MOUNT) -> None:
+    def __init__(self, config: KubeletConfig, mount: Path = MOUNT, allocatable: Callable[[], Mapping[str, str]] = dict) -> None:
         self._config = config
         self._mount = mount
+        self._allocatable = allocatable
+        self._weights: Mapping[PurePosixPath, plan.Limits] = {}
         self.version = 2 if (mount / "cgroup.controllers").exists() else 1
 
     async def ensure(self, pod: Mapping[str, Any]) -> str:
@@ -40,6 +42,17 @@ class Cgroups:
     async def remove(self, uid: str) -> None:
         if self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs":
             await asyncio.to_thread(self._remove, uid)
+
+    async def weigh(self, taken: Sequence[Mapping[str, Any]]) -> None:
+        """Bring the weights of the classes in line with the pods that were taken; called now and then."""
+        if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
+            return
+        wanted = plan.qos_limits(taken, amount(CPU, self._allocatable().get(CPU, "0")))
+        if wanted != self._weights:
+            self._weights = wanted
+            root = PurePosixPath("/", self._config.cgroup_root.strip("/"))
+            for path, limits in wanted.items():
+                await asyncio.to_thread(self._make, root.joinpath(*path.parts[1:]), limits)
 
     async def present(self) -> Sequence[str]:
         if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
@@ -59,12 +72,9 @@ class Cgroups:
         if self.version == 2:
             self._make_v2(path, limits)
             return
-        best_effort = plan.qos_path(self._config.cgroup_root, qos.BEST_EFFORT)
         for controller in ("cpu", "memory", "pids"):
             if (self._mount / controller).is_dir():
                 _below(self._mount / controller, path).mkdir(parents=True, exist_ok=True)
-        if path.is_relative_to(best_effort):
-            _write(_below(self._mount / "cpu", best_effort) / "cpu.shares", "2")
         for controller, file, value in plan.v1_writes(limits):
             if (self._mount / controller).is_dir():
                 _write(_below(self._mount / controller, path) / file, value)

@@ -1,13 +1,13 @@
 """Which cgroups a pod gets and what is written there. Pure; ``manager.py`` writes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from apimachinery.objects import pods, qos
 from apimachinery.objects.requests import CPU, MEMORY, container_limits, pod_limits, pod_requests
-from node.kubelet.runtime.resources import QUOTA_PERIOD, cpu_quota, cpu_shares
+from node.kubelet.runtime.resources import MIN_SHARES, QUOTA_PERIOD, cpu_quota, cpu_shares
 
 _QOS_FOLDERS = {qos.GUARANTEED: "", qos.BURSTABLE: "burstable", qos.BEST_EFFORT: "besteffort"}
 
@@ -51,6 +51,17 @@ def pod_limits_of(pod: Mapping[str, Any], pids: int) -> Limits:
         memory=limits[MEMORY] if whole_memory and limits.get(MEMORY) else None,
         pids=pids if pids > 0 else None,
     )
+
+
+def qos_limits(taken: Iterable[Mapping[str, Any]], allocatable_milli: int) -> dict[PurePosixPath, Limits]:
+    """CPU weights of the classes, below a root of ``""``: the burstable pods together weigh what they request, those that
+    request nothing get what is left, and all pods together weigh what the node gives them."""
+    burstable = sum(pod_requests(pod).get(CPU, 0) for pod in taken if qos.qos_class(pod) == qos.BURSTABLE)
+    return {
+        qos_path("", qos.GUARANTEED): Limits(shares=cpu_shares(allocatable_milli)),
+        qos_path("", qos.BURSTABLE): Limits(shares=cpu_shares(burstable)),
+        qos_path("", qos.BEST_EFFORT): Limits(shares=MIN_SHARES),
+    }
 
 
 def v1_writes(limits: Limits) -> list[tuple[str, str, str]]:

@@ -33,6 +33,10 @@ class PodCgroups(Protocol):
 
     async def remove(self, uid: str) -> None: ...
 
+    async def weigh(self, taken: Sequence[Mapping[str, Any]]) -> None:
+        """Bring the weights of the quality classes in line with the pods of this node."""
+        ...
+
     async def present(self) -> Sequence[str]:
         """The uids of all pods that have a cgroup."""
         ...

@@ -62,3 +62,15 @@ async def test_nothing_is_made_where_somebody_else_does(config: KubeletConfig, p
     assert await cgroups.ensure(pod()) == parent
     assert not list(tmp_path.rglob("*pod*"))
     assert list(await cgroups.present()) == []
+
+
+async def test_classes_weigh_what_their_pods_request(tmp_path: Path) -> None:
+    cgroups = Cgroups(CONFIG, _v1(tmp_path), lambda: {"cpu": "2"})
+    await cgroups.weigh([pod(containers=[LIMITED]), pod("b", containers=[LIMITED]), pod("c")])
+
+    def shares(path: str) -> str:
+        return (tmp_path / "cpu/test/kubepods" / path / "cpu.shares").read_text()
+
+    assert (shares(""), shares("burstable"), shares("besteffort")) == ("2048", "512", "2")
+    await cgroups.weigh([])
+    assert shares("burstable") == "2"

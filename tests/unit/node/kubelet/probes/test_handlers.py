@@ -92,3 +92,33 @@ async def test_exec_outcomes() -> None:
     assert (await probe_once(probe, container(), "c", "", 3, run)).output == "out"
     late = await probe_once(probe, container(), "c", "", 9, run)
     assert (late.outcome, late.output) == (Outcome.FAILURE, 'command timed out: "a b" timed out after 9s')
+
+
+@asynccontextmanager
+async def _grpc_server(status: int) -> AsyncIterator[tuple[int, list[bytes]]]:
+    import grpc.aio
+
+    seen: list[bytes] = []
+
+    async def check(request: bytes, context: object) -> bytes:
+        seen.append(request)
+        return bytes([0x08, status])
+
+    methods = {"Check": grpc.unary_unary_rpc_method_handler(check)}
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield port, seen
+    await server.stop(None)
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(1, Outcome.SUCCESS), (2, Outcome.FAILURE)])
+async def test_grpc_health(status: int, outcome: Outcome) -> None:
+    async with _grpc_server(status) as (port, seen):
+        probe = {"grpc": {"port": port, "service": "liveness"}}
+        attempt = await probe_once(probe, container(), "c", "127.0.0.1", 2, _no_exec)
+        assert attempt.outcome is outcome
+        assert seen == [b"\x0a\x08liveness"]
+        if outcome is Outcome.FAILURE:
+            assert attempt.output == 'service unhealthy (responded with "NOT_SERVING")'
