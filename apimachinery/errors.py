@@ -37,7 +37,7 @@ def make_status(code: int, reason: str, message: str, details: dict[str, Any] | 
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     if reason:
         status["reason"] = reason
-    if details:
+    if details is not None:  # an empty one is what upstream sends where it knows no more
         status["details"] = details
     status["code"] = code
     return status
@@ -72,7 +72,13 @@ def not_found(resource: str, name: str, group: str = "") -> StatusError:
 
 def path_not_found() -> StatusError:
     """For URLs that name no resource this server has."""
-    return StatusError(make_status(404, "NotFound", "the server could not find the requested resource"))
+    return StatusError(make_status(404, "NotFound", "the server could not find the requested resource", {}))
+
+
+def method_not_allowed() -> StatusError:
+    """For URLs that name something which does not take this method."""
+    text = "the server does not allow this method on the requested resource"
+    return StatusError(make_status(405, "MethodNotAllowed", text, {}))
 
 
 def method_not_supported(resource: str, verb: str, group: str = "") -> StatusError:

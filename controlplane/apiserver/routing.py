@@ -92,7 +92,7 @@ class Router:
         if endpoint is None:
             if info.subresource and not any(name == info.subresource for name, _ in routes.endpoints):
                 raise errors.path_not_found()
-            raise _not_allowed()
+            raise errors.method_not_allowed()
         self._check_shape(call, resource)
         if resource.deprecation:
             call.warnings.append(resource.deprecation)
@@ -102,16 +102,11 @@ class Router:
         info = call.info
         if resource.namespaced:
             if not info.namespace and info.verb not in ("list", "watch", "deletecollection"):
-                raise _not_allowed() if info.verb == "create" else errors.path_not_found()
+                raise errors.method_not_allowed() if info.verb == "create" else errors.path_not_found()
             if not info.namespace and info.verb == "deletecollection":
-                raise _not_allowed()
+                raise errors.method_not_allowed()
         elif info.namespace and info.resource != "namespaces":
             raise errors.path_not_found()
         wrong = ("create", "deletecollection") if info.name else ("update", "patch")  # on an object; on a collection
         if not info.subresource and info.verb in wrong:
-            raise _not_allowed()
-
-
-def _not_allowed() -> errors.StatusError:
-    text = "the server does not allow this method on the requested resource"
-    return errors.StatusError(errors.make_status(405, "MethodNotAllowed", text, {}))
+            raise errors.method_not_allowed()

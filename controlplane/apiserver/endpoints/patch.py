@@ -89,14 +89,12 @@ def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, 
         new["metadata"] = {}
     gvk = scope.info.gvk
     if (new.get("apiVersion"), new.get("kind")) != (gvk.api_version, gvk.kind):
-        text = (
-            f"the kind of the patched object ({new.get('apiVersion')}, {new.get('kind')}) must stay {gvk.api_version}, {gvk.kind}"
-        )
-        raise errors.bad_request(text)
+        claimed = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
+        raise _unusable(new, f"converting ({claimed}) to ({gvk.api_version}, Kind={gvk.kind}): unknown conversion")
+    wrong = check.type_errors(new, scope.schema)
+    if wrong:
+        raise _unusable(new, wrong[0])
     findings = check.normalize(new, scope.schema)
-    if findings.type_errors:
-        wrong = [fieldpath.invalid("patch", "", text) for text in findings.type_errors]
-        raise errors.invalid(gvk.kind, call.info.name, wrong, gvk.group)
     if findings.unknown and options.field_validation != IGNORE:
         if options.field_validation == STRICT:
             raise errors.bad_request(f"strict decoding error: {', '.join(findings.unknown)}")
@@ -104,16 +102,26 @@ def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, 
             call.warnings.extend(findings.unknown)
 
 
+def _unusable(patched: Object, why: str) -> errors.StatusError:
+    """The 422 for a patch whose result is no object of its kind; upstream names neither kind nor object in it."""
+    return errors.invalid("", "", [fieldpath.invalid("patch", json.encode(patched).decode(), why)])
+
+
 async def _server_side_apply(call: Call, scope: Scope, write: Write, options: WriteOptions, data: bytes) -> Reply:
-    value, repeated = yaml.decode_strict(data)
+    try:
+        value, repeated = yaml.decode_strict(data)
+    except errors.StatusError as problem:
+        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {problem.message}") from None
     if not isinstance(value, dict):
         raise errors.bad_request("error decoding YAML: the body of an apply patch must be an object")
     gvk = scope.info.gvk
-    if not value.get("kind") or not value.get("apiVersion"):
-        raise errors.bad_request(
-            f"Object '{'Kind' if not value.get('kind') else 'apiVersion'}' is missing in the applied configuration"
-        )
-    if (value["apiVersion"], value["kind"]) == (gvk.api_version, gvk.kind):
+    version = value.get("apiVersion") or ""
+    if version != gvk.api_version:
+        text = f"Incorrect version specified in apply patch. Specified patch version: {version}, expected: {gvk.api_version}"
+        raise errors.bad_request(text)
+    if not value.get("kind"):
+        raise errors.bad_request(f"Object 'Kind' is missing in '{json.encode(value).decode()}'")
+    if value["kind"] == gvk.kind:
         managers.check(scope, value)
     decoded = scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas)
     strict = decoded.strict + repeated

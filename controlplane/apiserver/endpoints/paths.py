@@ -82,7 +82,7 @@ class Paths:
             endpoint = next((found for prefix, found in self._prefixes.items() if path.startswith(prefix)), None)
         if endpoint is not None:
             if call.method not in ("GET", "HEAD"):
-                raise errors.method_not_supported("", call.info.verb)
+                raise errors.method_not_allowed()
             return await endpoint(call)
         if path in ("", "/", "/index.html") and call.method in ("GET", "HEAD"):
             return Reply(200, orjson.dumps({"paths": self._listed}))

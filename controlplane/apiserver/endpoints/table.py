@@ -39,7 +39,8 @@ async def of_many(strategy: Strategy, entries: Sequence[Entry], call: Call, revi
 def _include(call: Call) -> str:
     include = call.query.get("includeObject", "Metadata")
     if include not in ("None", "Metadata", "Object"):
-        raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
+        why = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise errors.bad_request(f"Unable to convert to Table as requested: {why}")
     return include
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from apimachinery import errors, fieldpath
+from apimachinery.fieldpath import FieldError
 from apimachinery.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from apimachinery.times import format_time, parse_time
 
@@ -29,7 +30,9 @@ def validate_options(options: Object) -> None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         found.append(fieldpath.invalid("propagationPolicy", policy, text))
     if policy and policy not in ("Foreground", "Background", "Orphan"):
-        found.append(fieldpath.not_supported("propagationPolicy", policy, ["Background", "Foreground", "Orphan", "nil"]))
+        # in upstream's order, which is not the sorted one
+        text = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        found.append(FieldError("FieldValueNotSupported", "propagationPolicy", policy, text))
     if found:
         raise errors.invalid("DeleteOptions", "", found, "meta.k8s.io")
 
@@ -38,11 +41,12 @@ def check_preconditions(options: Object, obj: Object, conflict: Callable[[str], 
     """Raises what ``conflict`` makes of the sentence when uid or resourceVersion are not what the client expects."""
     wanted = options.get("preconditions") or {}
     meta = obj["metadata"]
-    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for field, label, guess in (("uid", "UID", "deleted and then recreated"), ("resourceVersion", "ResourceVersion", "modified")):
         if wanted.get(field) and wanted[field] != meta.get(field):
-            raise conflict(
-                f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: {meta.get(field, '')}"
+            found = (
+                f"the {label} in the precondition ({wanted[field]}) does not match the {label} in record ({meta.get(field, '')})"
             )
+            raise conflict(f"{found}. The object might have been {guess}")
 
 
 def mark(obj: Object, options: Object, now: datetime, begin: Callable[[Object, Object], bool]) -> bool:

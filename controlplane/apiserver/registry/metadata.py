@@ -129,10 +129,9 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
 def inherit_system_fields(obj: Object, old: Object) -> None:
     """What an update leaves to the system: taken from the stored object where the client left it out, or always."""
     meta, stored = obj["metadata"], old["metadata"]
-    for name in ("uid", "creationTimestamp"):
-        if not meta.get(name) and name in stored:
-            meta[name] = stored[name]
-    for name in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    if not meta.get("uid") and "uid" in stored:
+        meta["uid"] = stored["uid"]
+    for name in ("creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if name in stored:
             meta[name] = stored[name]
         else:
@@ -145,7 +144,7 @@ def validate_update(obj: Object, old: Object) -> list[FieldError]:
     meta, stored = obj["metadata"], old["metadata"]
     found = [
         fieldpath.invalid(_META / name, meta.get(name), _IMMUTABLE)
-        for name in ("name", "namespace", "uid", "creationTimestamp")
+        for name in ("name", "namespace", "uid")
         if (meta.get(name) or "") != (stored.get(name) or "")
     ]
     if stored.get("deletionTimestamp"):

@@ -241,7 +241,9 @@ class Store:
     async def _delete_once(self, ctx: Context, entry: Entry, options: Object, admit: Admit) -> Deleted:
         shown = converted(entry, self.strategy)
         old = shown.decode()
-        deletion.check_preconditions(options, old, lambda why: self.conflict(ctx.name, why))
+        deletion.check_preconditions(
+            options, old, lambda why: errors.conflict(self.info.gvk.kind, ctx.name, why, self.info.gvk.group)
+        )
         await admit(old, None)
         new = shown.decode()
         outcome = self._decide(ctx, new, old, options)
@@ -280,6 +282,3 @@ class Store:
 
     def not_found(self, name: str) -> errors.StatusError:
         return errors.not_found(self.info.plural, name, self.info.gvk.group)
-
-    def conflict(self, name: str, why: str) -> errors.StatusError:
-        return errors.conflict(self.info.plural, name, why, self.info.gvk.group)

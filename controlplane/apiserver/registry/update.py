@@ -71,7 +71,9 @@ def _check_version(strategy: Strategy, ctx: Context, new: Object, old: Object) -
         raise errors.conflict(info.plural, ctx.name, errors.OPTIMISTIC_LOCK, info.gvk.group)
     uid, stored_uid = meta.get("uid"), old["metadata"].get("uid")
     if uid and uid != stored_uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
+        where = f"{ctx.namespace}/{ctx.name}" if info.namespaced else ctx.name
+        invalid = f"StorageError: invalid object, Code: 4, Key: /registry/{info.plural}/{where}, ResourceVersion: 0"
+        why = f"{invalid}, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
         raise errors.conflict(info.plural, ctx.name, why, info.gvk.group)
 
 

@@ -109,7 +109,7 @@ async def test_preconditions_are_checked(server: TestServer) -> None:
     await server.request("POST", MAPS, config_map())
     answer = await server.request("DELETE", f"{MAPS}/a", {"preconditions": {"uid": "other"}})
     assert answer.status == 409
-    assert "Precondition failed: UID in precondition: other" in answer.json["message"]
+    assert "the UID in the precondition (other) does not match the UID in record" in answer.json["message"]
 
 
 async def test_deletecollection_takes_what_the_selector_matches(server: TestServer) -> None:

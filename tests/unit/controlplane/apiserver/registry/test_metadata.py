@@ -43,6 +43,9 @@ def test_an_update_cannot_change_identity() -> None:
     metadata.inherit_system_fields(new, old)
     assert new["metadata"]["uid"] == "u"
     assert "generation" not in new["metadata"]
+    assert new["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z", "what clients say of it is ignored"
+    assert metadata.validate_update(new, old) == []
+    new["metadata"]["uid"] = "other"
     assert [str(error) for error in metadata.validate_update(new, old)] == [
-        'metadata.creationTimestamp: Invalid value: "2027-01-01T00:00:00Z": field is immutable'
+        'metadata.uid: Invalid value: "other": field is immutable'
     ]
