@@ -84,7 +84,7 @@ async def _token(call: Call, spec: Object, judges: Judges) -> Object:
     except AuthenticationFailed as failure:
         return {"user": {}, "error": str(failure)}
     if other is None:
-        return {"user": {}}
+        return {"user": {}, "error": "invalid bearer token"}
     return {"authenticated": True, "user": user_value(other), "audiences": audiences}
 
 
@@ -106,30 +106,32 @@ async def _self(call: Call, spec: Object, judges: Judges) -> Object:
 async def _subject_access(call: Call, spec: Object, judges: Judges) -> Object:
     if not spec.get("user") and not spec.get("groups"):
         missing = fieldpath.invalid("spec.user", "", "at least one of user or group must be specified")
-        raise errors.invalid("SubjectAccessReview", "", [missing], _AUTHORIZATION)
+        raise errors.invalid("", "", [missing], _AUTHORIZATION)
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     user = UserInfo(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
-    return await _access(user, spec, judges, "SubjectAccessReview")
+    return await _access(user, spec, judges)
 
 
 async def _local_access(call: Call, spec: Object, judges: Judges) -> Object:
     named = (spec.get("resourceAttributes") or {}).get("namespace") or ""
     if named != call.info.namespace:
-        text = f"namespace on resource attribute must match the namespace of the request: {call.info.namespace}"
-        raise errors.bad_request(text)
+        wrong = fieldpath.invalid("spec.resourceAttributes.namespace", named, "must match metadata.namespace")
+        raise errors.invalid("", "", [wrong], _AUTHORIZATION)
     return await _subject_access(call, spec, judges)
 
 
 async def _self_access(call: Call, spec: Object, judges: Judges) -> Object:
-    return await _access(call.user, spec, judges, "SelfSubjectAccessReview")
+    return await _access(call.user, spec, judges)
 
 
-async def _access(user: UserInfo, spec: Object, judges: Judges, kind: str) -> Object:
+async def _access(user: UserInfo, spec: Object, judges: Judges) -> Object:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
+    if resource is None and path is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        wrong = fieldpath.invalid("spec.resourceAttributes", resource, text)
-        raise errors.invalid(kind, "", [wrong], _AUTHORIZATION)
+        raise errors.invalid("", "", [fieldpath.invalid("spec.resourceAttributes", "null", text)], _AUTHORIZATION)
+    if resource is not None and path is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        raise errors.invalid("", "", [fieldpath.invalid("spec.nonResourceAttributes", path, text)], _AUTHORIZATION)
     if resource is not None:
         asked = Attributes(
             user,
