@@ -1,5 +1,6 @@
 """Bodies, patches and server-side apply through the real server: what is refused, what is warned about, who owns what."""
 
+import re
 import shutil
 from collections.abc import AsyncIterator
 from typing import Any
@@ -125,7 +126,7 @@ async def test_writes_that_change_nothing_are_not_written(server: TestServer) ->
 async def test_kubectl_explains_validates_and_moves_between_both_kinds_of_apply(server: TestServer) -> None:
     code, out, err = await server.kubectl("explain", "deployment.spec.strategy.rollingUpdate")
     assert (code, err) == (0, "")
-    assert "maxSurge\t<IntOrString>" in out
+    assert re.search(r"^ +maxSurge\s+<(string|IntOrString)>$", out, re.M)  # by OpenAPI v2 (older clients) and v3
     manifest = (
         "apiVersion: v1\nkind: Service\nmetadata: {name: dns}\nspec:\n  selector: {a: b}\n"
         "  ports: [{name: t, port: 53, protocol: TCP}, {name: u, port: 53, protocol: UDP}]\n"
@@ -138,7 +139,10 @@ async def test_kubectl_explains_validates_and_moves_between_both_kinds_of_apply(
     assert out == "TCP UDP"
     code, _, err = await server.kubectl("apply", "-f", "-", stdin=manifest.replace("selector", "selektor"))
     assert code == 1
-    assert 'strict decoding error: unknown field "spec.selektor"' in err
+    # asked of the server by newer clients; older ones look it up in OpenAPI v2 themselves
+    assert re.search(
+        r'strict decoding error: unknown field "spec.selektor"|ValidationError\(Service.spec\): unknown field "selektor"', err
+    )
     code, _, err = await server.kubectl("create", "-f", "-", stdin="apiVersion: v1\nkind: Foo\nmetadata: {name: x}\n")
     assert code == 1
     assert 'no matches for kind "Foo" in version "v1"' in err
