@@ -187,7 +187,7 @@ def load_pause_image(layout: Layout, settings: Settings, running: Mapping[str, P
     socket = containerd.socket_of(layout, settings)
     if not containerd.wait(socket, API_SECONDS):
         died = running.get(plan.CONTAINERD)
-        detail = last_words(layout, plan.CONTAINERD) if died is not None else ""
+        detail = last_words(layout, died) if died is not None else ""
         raise click.ClickException(f"the container runtime at {socket} does not answer{detail}")
     reference = settings.sandbox_image or PAUSE_REFERENCE
     if reference not in containerd.image_references(socket):
@@ -227,18 +227,18 @@ def wait_until(
         for name, process in watched.items():
             processes.reap(process.pid)
             if not process.alive():
-                raise click.ClickException(f"{complaint}: {name} has stopped{last_words(layout, name)}")
+                raise click.ClickException(f"{complaint}: {name} has stopped{last_words(layout, process)}")
         if time.monotonic() > deadline:
-            detail = last_words(layout, list(watched)[-1])
+            detail = last_words(layout, list(watched.values())[-1])
             raise click.ClickException(f"{complaint} within {seconds:.0f} s{detail}")
         time.sleep(pause)
 
 
-def last_words(layout: Layout, name: str, lines: int = 12) -> str:
-    """The end of a process's log, indented, to stand in an error message."""
-    log = layout.logs / f"{name}.log"
+def last_words(layout: Layout, process: Process, lines: int = 12) -> str:
+    """The end of what a process wrote to its log, indented, to stand in an error message."""
+    log = layout.logs / f"{process.name}.log"
     try:
-        text = log.read_text(errors="replace").splitlines()[-lines:]
+        text = log.read_bytes()[process.log_start :].decode(errors="replace").splitlines()[-lines:]
     except OSError:
         return ""
     return f"\nthe end of {log}:\n" + "\n".join(f"  {line}" for line in text) if text else f"; {log} is empty"

@@ -35,6 +35,9 @@ def require_root() -> None:
 def check(settings: Settings, data_dir: Path, own_containerd: bool, runs_already: bool) -> None:
     """Raises click.ClickException that lists every finding at once. What runs already has its ports and its space."""
     findings = [*missing_programs(own_containerd)]
+    if own_containerd and not Path(settings.cni_bin_dir, "bridge").exists():
+        mend = "apt-get install containernetworking-plugins, or say where they are with --cni-bin-dir"
+        findings.append(f"there are no CNI plugins in {settings.cni_bin_dir}: {mend}")
     if not is_local(settings.node_ip):
         findings.append(f"{settings.node_ip} is not an address of this machine (ip address): choose another --node-ip")
     if not runs_already:

@@ -38,6 +38,7 @@ class Process:
     start_time: int
     boot_id: str
     argv: tuple[str, ...] = ()
+    log_start: int = 0  # size of its log when it was started: what stands before is of its predecessors
 
     def alive(self) -> bool:
         return self.boot_id == boot_id() and start_time_of(self.pid) == self.start_time
@@ -74,6 +75,7 @@ def start(spec: ProcessSpec, data_dir: Path, records: Path) -> Process:
     spec.log.parent.mkdir(parents=True, exist_ok=True)
     marks = {MARK_DATA_DIR: str(data_dir), MARK_NAME: spec.name}
     with spec.log.open("ab") as log:
+        log_start = log.tell()
         child = subprocess.Popen(
             list(spec.argv),
             stdin=subprocess.DEVNULL,
@@ -83,7 +85,7 @@ def start(spec: ProcessSpec, data_dir: Path, records: Path) -> Process:
             cwd="/",
             env={**os.environ, **spec.env, **marks},
         )
-    process = Process(spec.name, child.pid, start_time_of(child.pid) or 0, boot_id(), tuple(spec.argv))
+    process = Process(spec.name, child.pid, start_time_of(child.pid) or 0, boot_id(), tuple(spec.argv), log_start)
     record(process, records)
     child.returncode = 0  # it is not ours to wait for: without this, Popen warns when it is collected
     return process
@@ -101,10 +103,10 @@ def find(name: str, data_dir: Path, records: Path) -> Process | None:
     """The live process ``name`` of this cluster, by its record or else by the mark in its environment."""
     try:
         raw = json.loads((records / f"{name}.json").read_text())
-        recorded = Process(raw["name"], raw["pid"], raw["start_time"], raw["boot_id"], tuple(raw["argv"]))
+        recorded = Process(**{**raw, "argv": tuple(raw["argv"])})
         if recorded.alive():
             return recorded
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         pass
     return next((process for process in marked(data_dir) if process.name == name), None)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from cli.cluster.checks import check
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -60,13 +62,11 @@ def resolve(given: Mapping[str, Any], file: Path, tell: Callable[[str], None]) -
 
     A remembered node address that the machine has lost is replaced by one that it has, and ``tell`` is told.
 
-    Raises click.ClickException when the file is unreadable or a range makes no sense.
+    Raises click.ClickException when the file is unreadable or a setting makes no sense.
     """
     settings = load(file)
     chosen = {key: value for key, value in given.items() if value is not None}
     settings = replace(settings, **chosen)
-    for flag in ("service_cluster_ip_range", "cluster_cidr"):
-        check_range(flag, getattr(settings, flag))
     if not settings.node_name:
         settings = replace(settings, node_name=socket.gethostname().lower())
     if settings.node_ip and "node_ip" not in chosen and not is_local(settings.node_ip):
@@ -74,14 +74,8 @@ def resolve(given: Mapping[str, Any], file: Path, tell: Callable[[str], None]) -
         tell(f"{lost} is no longer an address of this machine: the node moves to {settings.node_ip}")
     if not settings.node_ip:
         settings = replace(settings, node_ip=host_address())
+    check(settings)
     return settings
-
-
-def check_range(flag: str, text: str) -> None:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError as error:
-        raise click.ClickException(f"--{flag.replace('_', '-')}: {error}; give a range such as 10.96.0.0/12") from error
 
 
 def load(file: Path) -> Settings:
@@ -92,8 +86,13 @@ def load(file: Path) -> Settings:
         return Settings()
     except (OSError, ValueError) as error:
         raise click.ClickException(f"cannot read {file}: {error}; mend or remove the file") from error
-    known = {item.name for item in fields(Settings)}
-    return Settings(**{key: value for key, value in raw.items() if key in known})
+    if not isinstance(raw, dict):
+        raise click.ClickException(f"cannot read {file}: it holds no object; mend or remove the file")
+    kinds = {item.name: type(item.default) for item in fields(Settings)}
+    for key, value in raw.items():
+        if key in kinds and type(value) is not kinds[key]:
+            raise click.ClickException(f"cannot read {file}: {key} is no {kinds[key].__name__}; mend or remove the file")
+    return Settings(**{key: value for key, value in raw.items() if key in kinds})
 
 
 def save(settings: Settings, file: Path) -> None:

@@ -39,7 +39,9 @@ def test_a_setting_of_a_newer_version_is_ignored(tmp_path: Path) -> None:
     assert settings.load(file) == Settings(node_name="n1", node_ip="192.0.2.7")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1"], ids=["empty", "torn", "not an object"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", '{"secure_port": "a"}'], ids=["empty", "torn", "not an object", "a wrong type"]
+)
 def test_an_unreadable_file_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(content)
@@ -52,6 +54,29 @@ def test_an_unreadable_file_is_named(tmp_path: Path, content: str) -> None:
 def test_a_bad_range_names_its_flag(tmp_path: Path, flag: str) -> None:
     with pytest.raises(click.ClickException, match=f"--{flag.replace('_', '-')}"):
         settings.resolve({**GIVEN, flag: "10.96.0.0/99"}, tmp_path / "cluster.json", silent)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "text"),
+    [
+        ("node_name", "A_b", "--node-name 'A_b': a lowercase RFC 1123 subdomain"),
+        ("cluster_domain", "a b", "--cluster-domain 'a b'"),
+        ("node_ip", "abc", "--node-ip: 'abc' does not appear to be"),
+        ("bind_address", "abc", "--bind-address: 'abc' does not appear to be"),
+        ("service_node_port_range", "x", "--service-node-port-range 'x': write two ports"),
+        ("service_node_port_range", "9000-7000", "--service-node-port-range '9000-7000'"),
+        ("secure_port", 10250, "--secure-port and --kubelet-port are both 10250"),
+        ("secure_port", 30443, "--secure-port 30443 lies in --service-node-port-range"),
+        ("service_cluster_ip_range", "10.244.128.0/20", "and --cluster-cidr 10.244.0.0/16 overlap"),
+        ("service_cluster_ip_range", "10.96.0.0/31", "16 addresses or more"),
+        ("cluster_cidr", "fd00::/48", "--cluster-cidr fd00::/48: give an IPv4 range"),
+        ("bridge", "a/b", "--bridge 'a/b'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(tmp_path: Path, flag: str, value: object, text: str) -> None:
+    with pytest.raises(click.ClickException) as refusal:
+        settings.resolve({**GIVEN, flag: value}, tmp_path / "cluster.json", silent)
+    assert text in refusal.value.message
 
 
 def test_a_lost_address_is_replaced_by_one_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
