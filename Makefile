@@ -40,5 +40,5 @@ format: setup-dev ## mend style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## measure what the README claims
-	@.venv/bin/python bench/run.py
+bench: setup-dev ## measure what the README claims (PEER=1: upstream beside us)
+	@.venv/bin/python bench/run.py $(if $(PEER),--peer)
