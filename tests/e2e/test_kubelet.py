@@ -11,21 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from apimachinery.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from cri.channel import Channel
 from cri.runtime import GrpcRuntime
 from tests.support.node import NODE_NAME, TestNode, container, is_ready, phase_is, running_node
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
 
 HTTPD = "mkdir -p /www; echo ok > /www/index.html; exec httpd -f -p 8080 -h /www"
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[TestNode]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[TestNode]:
     async with running_node() as running:
         yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def node(shared: TestNode) -> AsyncIterator[TestNode]:
+    yield shared
+    await shared.delete_everything()
 
 
 def _pid_of(container_id: str, cgroup_root: str) -> list[int]:

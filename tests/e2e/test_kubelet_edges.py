@@ -8,21 +8,28 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from apimachinery.resources import PODS
 from bootstrap import containerd
 from client.rest import STRATEGIC
 from tests.support.node import TestNode, container, is_ready, phase_is, running_node
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
 
 HTTPD = "mkdir -p /www; echo ok > /www/index.html; exec httpd -f -p 8080 -h /www"
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[TestNode]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[TestNode]:
     async with running_node() as running:
         yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def node(shared: TestNode) -> AsyncIterator[TestNode]:
+    yield shared
+    await shared.delete_everything()
 
 
 async def _get(host: str, port: int) -> bytes:
@@ -33,7 +40,12 @@ async def _get(host: str, port: int) -> bytes:
     return answer
 
 
-async def test_a_killed_containerd_costs_no_container(node: TestNode) -> None:
+async def test_a_killed_containerd_costs_no_container() -> None:
+    async with running_node() as node:
+        await _kill_containerd(node)
+
+
+async def _kill_containerd(node: TestNode) -> None:
     await node.create_pod("web", script="exec sleep 1000")
     before = await node.wait_pod("web", is_ready)
     os.kill(node.containerd.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from apimachinery.errors import StatusError
-from apimachinery.resources import CONFIG_MAPS, NODES, PODS, SERVICE_ACCOUNTS
+from apimachinery.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from client import kubeconfig
 from client.rest import Client
 from node.kubelet.cgroups.manager import MOUNT, remove_tree
@@ -100,6 +100,14 @@ class TestNode:
         async with asyncio.timeout(seconds):
             while await self.pod(name) is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+
+    async def delete_everything(self) -> None:
+        """No pods, secrets or configMaps of a test are left; what still runs of them ends within a second."""
+        await self.client.delete_collection(PODS, "default", grace=0)
+        for gvr, kept in ((SECRETS, ()), (CONFIG_MAPS, ("kube-root-ca.crt",))):
+            for item in (await self.client.list(gvr, "default"))["items"]:
+                if item["metadata"]["name"] not in kept:
+                    await self.client.delete(gvr, item["metadata"]["name"], "default")
 
     async def log(self, name: str, container_name: str = "main") -> str:
         found = await self.server.request("GET", f"/api/v1/namespaces/default/pods/{name}/log?container={container_name}")

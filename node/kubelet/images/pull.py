@@ -26,16 +26,20 @@ _REFERENCE = re.compile(
     r"(?P<tag>:[\w][\w.-]{0,127})?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
 )
 
+_SOON = 1.0  # then the container shows that it waits for the next attempt, and why
+
 Pod = Mapping[str, Any]
 Container = Mapping[str, Any]
 
 
 class PullError(Exception):
-    """The image is not here (yet). ``reason`` is the container's waiting reason."""
+    """The image is not here (yet). ``reason`` is the container's waiting reason; asking again sooner than ``retry_after``
+    seconds from now would bring nothing new."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, retry_after: float = 10.0) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after = retry_after
 
 
 class ImagePuller:
@@ -89,10 +93,10 @@ class ImagePuller:
     async def _pull(self, pod: Pod, name: str, image: str, sandbox: pb.PodSandboxConfig) -> pb.Image:
         key = f"{uid_of(pod)}_{image}"
         failed_at, last = self._failed.get(key, (0.0, ""))
-        if self._backoff.remaining(key, failed_at) > 0:
+        if (left := self._backoff.remaining(key, failed_at)) > 0:
             message = f'Back-off pulling image "{image}"'
             self._events.normal(pod, "BackOff", message, name)
-            raise PullError("ImagePullBackOff", f"{message}: ErrImagePull: {last}" if last else message)
+            raise PullError("ImagePullBackOff", f"{message}: ErrImagePull: {last}" if last else message, left)
         waiting_since = self._clock.monotonic()
         async with self._slots:
             self._events.normal(pod, "Pulling", f'Pulling image "{image}"', name)
@@ -103,7 +107,7 @@ class ImagePuller:
                 self._backoff.next(key)
                 self._failed[key] = (self._clock.monotonic(), str(error))
                 self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {error}', name)
-                raise PullError("ErrImagePull", str(error)) from None
+                raise PullError("ErrImagePull", str(error), _SOON) from None
         self._backoff.reset(key)
         self._failed.pop(key, None)
         pulled = await self._inspect(pod, name, image)

@@ -28,11 +28,12 @@ Container = Mapping[str, Any]
 
 
 class StartError(Exception):
-    """A container did not start. ``reason`` and the text become its waiting state."""
+    """A container did not start. ``reason`` and the text become its waiting state until it is tried again."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, retry_after: float = 5.0) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Containers:
                 image = await host.images.ensure(pod, container, place.config)
             except PullError as error:
                 host.events.warning(pod, "Failed", f"Error: {error.reason}", name)
-                raise StartError(error.reason, str(error)) from None
+                raise StartError(error.reason, str(error), error.retry_after) from None
             container_id = await self._create(place, container, image)
         try:
             async with host.gate.passing(CONTAINER):

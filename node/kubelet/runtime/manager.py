@@ -101,7 +101,7 @@ class RuntimeManager:
         except StartError as error:
             self._host.metrics.container_started(error.reason)
             outcome.waiting[name] = (error.reason, str(error))
-            outcome.retry(self._retry_after(error.reason))
+            outcome.retry(error.retry_after)
         else:
             self._host.metrics.container_started()
 
@@ -112,9 +112,6 @@ class RuntimeManager:
         message = f"back-off {_duration(self._restarts.delay(key))} restarting failed container={name} pod={shown}"
         outcome.waiting[name] = ("CrashLoopBackOff", message)
         outcome.retry(left)
-
-    def _retry_after(self, reason: str) -> float:
-        return 10.0 if reason in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName") else 5.0
 
     def _ended(self, container: ObservedContainer) -> float:
         """When it exited, in the clock's monotonic time: the runtime dates by the wall clock."""

@@ -217,8 +217,7 @@ async def test_images_that_cannot_be_had_are_explained(tmp_path: Path) -> None:
         await bench.until(lambda: reason(absent) == "ErrImagePull")
         await bench.until(lambda: reason(never) == "ErrImageNeverPull")
         await bench.until(lambda: reason(wrong) == "InvalidImageName")
-        bench.workers.nudge("uid-absent")
-        await bench.until(lambda: reason(absent) == "ImagePullBackOff")
+        await bench.advance_until(lambda: reason(absent) == "ImagePullBackOff", 2)
         bench.runtime.registry.add("example.org/nothing:1")
         await bench.advance_until(lambda: "running" in bench.state(absent))
         pulled = [note for kind, note in bench.events.seen if kind == "Pulled"]
