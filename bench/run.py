@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ def main() -> None:
     tools = Path(arguments.tools).resolve()
     if not (tools / "api-bench").exists():
         sys.exit(f"the measuring tools are not in {tools}; name their folder with --tools")
+    if shutil.which("wrk") is None:
+        sys.exit("wrk, which drives the API server, is not installed: apt-get install wrk")
     began = time.monotonic()
     with running_cluster() as cluster:
         print(f"up --detach returned after {time.monotonic() - began:.2f} s")
