@@ -93,15 +93,13 @@ class WatchAnswer:
     async def _stream(self, request: BaseRequest, transport: asyncio.Transport) -> None:
         line_of = self._line
         while frames := await self._watch.batch():
-            # one write for all that is ready: TLS and the kernel cost per call, not per byte
-            lines = [line_of(frame) for frame in frames]
-            body = lines[0] if len(lines) == 1 else b"".join(lines)
-            transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-            if transport.get_write_buffer_size() > BUFFERED and not await self._drained(request):
-                transport.abort()
-                return
-            if transport.is_closing():
-                return
+            for body in _grouped([line_of(frame) for frame in frames]):
+                transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+                if transport.get_write_buffer_size() > BUFFERED and not await self._drained(request):
+                    transport.abort()
+                    return
+                if transport.is_closing():
+                    return
         transport.write(b"0\r\n\r\n")
 
     async def _drained(self, request: BaseRequest) -> bool:
@@ -114,6 +112,23 @@ class WatchAnswer:
 
     async def write_eof(self) -> None:
         """The last chunk has been written by ``prepare``."""
+
+
+def _grouped(lines: Sequence[bytes]) -> Iterator[bytes]:
+    """As few writes as possible (TLS and the kernel cost per call, not per byte), none much larger than the buffer."""
+    if len(lines) == 1:
+        yield lines[0]
+        return
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        if group and size + len(line) > BUFFERED:
+            yield b"".join(group)
+            group, size = [], 0
+        group.append(line)
+        size += len(line)
+    if group:
+        yield b"".join(group)
 
 
 async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:

@@ -1,7 +1,7 @@
 """One client's watch: frames from the past, then the present as it happens, and bookmarks in between.
 
 Made by ``cacher.watch``; fed by ``dispatch`` without ever waiting; read by ``endpoints``. The queue is bounded: a reader
-that falls behind by QUEUE_BOUND frames finds its watch ended, lists again and starts anew, as with upstream.
+that falls behind by QUEUE_BOUND frames or BYTES_BOUND bytes finds its watch ended, lists again and starts anew, as with upstream.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import Matches
 
 QUEUE_BOUND = 4_000
+BYTES_BOUND = 32 * 1024 * 1024  # of objects: a few thousand frames of the largest ones would be gigabytes
 BATCH = 200  # frames given out at once, so that one connection does not hold up the others
 BOOKMARK_SECONDS = 60.0
 BOOKMARK_BEFORE_END = 2.0
@@ -26,6 +27,7 @@ class Watcher:
         self.prefix, self.matches, self.after = prefix, matches, after
         self._initial = initial
         self._queue: deque[Frame] = deque()
+        self._bytes = 0  # of the objects in the queue
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
         self.overrun = False  # ended because its reader was too slow
@@ -44,11 +46,13 @@ class Watcher:
 
     def push(self, frame: Frame) -> None:
         queue = self._queue
-        if len(queue) >= QUEUE_BOUND:
+        size = len(frame.entry.item)
+        if len(queue) >= QUEUE_BOUND or (queue and self._bytes + size > BYTES_BOUND):
             self.overrun = True
             self.close()
             return
         queue.append(frame)
+        self._bytes += size
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -102,7 +106,7 @@ class Watcher:
             await self._more()
             if not self._queue:
                 raise StopAsyncIteration
-        return self._queue.popleft()
+        return self._pop()
 
     async def batch(self) -> Sequence[Frame]:
         if self._initial is not None:
@@ -116,11 +120,18 @@ class Watcher:
         if len(queue) <= BATCH:
             frames = list(queue)
             queue.clear()
+            self._bytes = 0
             return frames
-        return [queue.popleft() for _ in range(BATCH)]
+        return [self._pop() for _ in range(BATCH)]
+
+    def _pop(self) -> Frame:
+        frame = self._queue.popleft()
+        self._bytes -= len(frame.entry.item)
+        return frame
 
     def close(self) -> None:
         self._queue.clear()
+        self._bytes = 0
         self._initial = None
         self.end()
 

@@ -135,6 +135,18 @@ class TestSlowWatchers:
         assert (stats.objects, stats.watchers, stats.terminated) == (1, 1, 1)
         assert stats.events == seen
 
+    async def test_large_objects_fill_a_queue_by_their_bytes(self, cacher: Cacher, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watcher, "BYTES_BOUND", 10_000)
+        await cacher.create(key("a"), pod("a"))
+        slow = await cacher.watch(PREFIX, WatchOptions())
+        assert len(await slow.batch()) == 1
+        for number in range(3):
+            await touch(cacher, "a", "x" * 3_000 + str(number))
+        assert len(await slow.batch()) == 3, "read in time, it starts from nothing"
+        for number in range(5):
+            await touch(cacher, "a", "y" * 3_000 + str(number))
+        assert await drain(slow) == []
+
     async def test_initial_state_is_not_bounded_by_the_queue(self, cacher: Cacher) -> None:
         count = watcher.QUEUE_BOUND + 200
         for number in range(count):
