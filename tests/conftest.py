@@ -2,9 +2,11 @@
 
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 # pytest-asyncio asks for "the current loop" before it makes its own. Told that there is none, asyncio makes none;
 # otherwise Python 3.11 creates one there, which is never closed and fails some later test with a ResourceWarning.
@@ -17,9 +19,25 @@ hypothesis.settings.load_profile("patient")
 ROOT = Path(__file__).parent.parent
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Stopwatch(), "stopwatch")
     if not (ROOT / "apimachinery/schema/data/structure.json").exists():
         sys.path.insert(0, str(ROOT / "scripts"))
         import schema_data
 
         schema_data.generate(ROOT)
+
+
+class Stopwatch:
+    """Tells at the end which kind of test (the folder right below tests/) took how long."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.split("/")[1]] += report.duration  # type: ignore[assignment]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        parts = [f"{folder} {seconds:.0f} s" for folder, seconds in self._seconds.items()]
+        if parts:
+            terminalreporter.write_line(f"time by kind of test: {', '.join(parts)}")
