@@ -1,7 +1,12 @@
 """``pybernetes image``: brings local archives into the cluster's container runtime."""
 
+import contextlib
+import gzip
+import shutil
+import tempfile
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -30,6 +35,25 @@ def import_(data_dir: str, files: Sequence[Path]) -> None:
     for file in files:
         began = time.monotonic()
         click.echo(f"importing {file} ({file.stat().st_size / 1e6:.1f} MB)")
-        for reference in containerd.import_archive(socket, file.absolute()):
-            click.echo(f"  {reference}")
+        with uncompressed(file.absolute(), layout.images) as archive:
+            for reference in containerd.import_archive(socket, archive):
+                click.echo(f"  {reference}")
         click.echo(f"  done in {time.monotonic() - began:.1f} s")
+
+
+@contextlib.contextmanager
+def uncompressed(file: Path, scratch: Path) -> Iterator[Path]:
+    """``file``, or what it holds when it is compressed by gzip (`docker save app | gzip`), which ctr does not read."""
+    with file.open("rb") as opened:
+        compressed = opened.read(2) == b"\x1f\x8b"
+    if not compressed:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(dir=scratch, suffix=".tar") as plain:
+        try:
+            with gzip.open(file) as source:
+                shutil.copyfileobj(source, plain, 1 << 20)
+        except (OSError, EOFError, zlib.error) as error:
+            raise click.ClickException(f"cannot uncompress {file}: {error}") from error
+        plain.flush()
+        yield Path(plain.name)

@@ -2,8 +2,6 @@
 
 import contextlib
 import fcntl
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -75,7 +73,9 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
         running = bring_up(layout, settings, moved=before.api_address not in ("", settings.api_address))
         if detach:
             return
-    watch_over(layout, settings, running)
+    from cli.foreground import watch_over
+
+    watch_over(layout, running)
 
 
 def with_runtime(settings: Settings) -> Settings:
@@ -97,15 +97,21 @@ def make_folders(layout: Layout) -> None:
         raise click.ClickException(f"cannot make {error.filename}: {error.strerror}; choose another --data-dir") from error
 
 
+class LockedError(click.ClickException):
+    """Somebody else holds the cluster's lock."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(f"another `pybernetes up` or `down` is at work on {layout.data_dir}; wait for it, or stop it")
+
+
 @contextlib.contextmanager
 def exclusive(layout: Layout) -> Iterator[None]:
-    """Hold the lock of `up` and `down`, so that two of them never act on one cluster at once."""
+    """Hold the lock of `up` and `down`, so that two of them never act on one cluster at once. Raises LockedError."""
     with (layout.run / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"another `pybernetes up` or `down` is at work on {layout.data_dir}; wait for it, or stop it"
-            raise click.ClickException(message) from error
+            raise LockedError(layout) from error
         yield
 
 
@@ -242,27 +248,6 @@ def last_words(layout: Layout, process: Process, lines: int = 12) -> str:
     except OSError:
         return ""
     return f"\nthe end of {log}:\n" + "\n".join(f"  {line}" for line in text) if text else f"; {log} is empty"
-
-
-def watch_over(layout: Layout, settings: Settings, running: dict[str, Process]) -> None:
-    """The foreground form: start again what dies, until a signal comes; then stop the daemons and leave the containers."""
-    stopping: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _: stopping.append(received))
-    tell("press Ctrl-C to stop the daemons; containers go on until `pybernetes down`")
-    while not stopping:
-        for name, process in running.items():
-            processes.reap(process.pid)
-            if not process.alive() and not stopping:
-                tell(f"{name} (pid {process.pid}) has died: starting it again")
-                running.update(start_all(layout, settings, {**running, name: None}))
-                break
-        time.sleep(0.5)
-    for name in reversed(plan.PROCESSES):
-        if name in running:
-            processes.stop(running[name], STOP_SECONDS)
-            tell(f"stopped {name}")
-    sys.exit(0)
 
 
 def tell(text: str) -> None:
