@@ -2,14 +2,16 @@
 
 Run by the build hook, or alone: ``python scripts/schema_data.py``. Sources: the definitions in the PyPI package
 ``kubernetes-validate`` (types, required fields, list keys, patch strategies, descriptions) and ``scripts/facts`` (protobuf
-field numbers). The definitions are not OpenAPI as served: optional types are unions with null, which is undone here.
+field numbers; which fields Go writes even when they are empty: pointers, and those without ``omitempty``). The definitions
+are not OpenAPI as served: optional types are unions with null, which is undone here.
 
 The output keeps each definition as JSON *text* inside one JSON object, so that a process pays only for the kinds it uses:
 
 - ``structure.json``: ``{"definitions": {name: text}, "kinds": {"group/version/Kind": name}}``; a text is a list
-  ``[atomic, required, fields, kinds]``, fields map a name to a type, or to ``[type, attributes]``
+  ``[atomic, required, fields, kinds, kept]``, fields map a name to a type, or to ``[type, attributes]``; ``kept`` names the
+  scalars, lists and maps that survive when empty
 - ``descriptions.json``: ``{name: text}`` with the description of the definition (key ``""``) and of its fields
-- ``protobuf.json``: ``{message: text}`` with ``{JSON name: [number, type, repeated]}``
+- ``protobuf.json``: ``{message: text}`` with rows ``[name, JSON name, number, type, "repeated"?, "kept"?]``
 """
 
 import importlib.util
@@ -89,16 +91,26 @@ def definition_of(name: str, schema: dict[str, Any]) -> list[Any]:
     return [schema.get("x-kubernetes-map-type") == "atomic", schema.get("required", []), fields, kinds]
 
 
+def kept_when_empty(name: str, fields: dict[str, Any], facts: "Facts") -> list[str]:
+    """Of a definition's fields; those of a definition that Go has no message for are all kept."""
+    message = "k8s.io." + name.removeprefix("io.k8s.").replace("apiextensions-apiserver", "apiextensions_apiserver")
+    if message not in facts.messages:
+        return list(fields)
+    kept = facts.kept_of(message)
+    return [field for field in fields if field in kept]
+
+
 def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def structure(definitions: dict[str, Any]) -> dict[str, Any]:
+def structure(definitions: dict[str, Any], facts: "Facts") -> dict[str, Any]:
     texts, kinds = {}, {}
     for name, schema in definitions.items():
         if name in SCALARS:
             continue
         definition = definition_of(name, schema)
+        definition.append(kept_when_empty(name, definition[2], facts))
         texts[name] = compact(definition)
         if len(definition[3]) == 1:  # options such as DeleteOptions exist in every group; they are found by name
             kinds["/".join(definition[3][0])] = name
@@ -117,14 +129,36 @@ def descriptions(definitions: dict[str, Any]) -> dict[str, str]:
     return result
 
 
-def protobuf() -> dict[str, str]:
-    messages = json.loads((FACTS / "kubernetes-v1.36-protobuf.json").read_text())["messages"]
-    renamed = json.loads((FACTS / "kubernetes-v1.36-json-names.json").read_text())
+class Facts:
+    """What the definitions do not tell: how Go's types write themselves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.messages = json.loads((folder / "kubernetes-v1.36-protobuf.json").read_text())["messages"]
+        self._renamed = json.loads((folder / "kubernetes-v1.36-json-names.json").read_text())
+        self._kept = json.loads((folder / "kubernetes-v1.36-kept-empty.json").read_text())
+
+    def json_name(self, message: str, field: str) -> str:
+        """May be "" (inlined) or "-" (the raw value)."""
+        return str(self._renamed.get(message, {}).get(field, field))
+
+    def kept_of(self, message: str) -> set[str]:
+        """JSON names, those of inlined structs included."""
+        kept = set(self._kept.get(message, ()))
+        for field, spec in self.messages[message].items():
+            if self.json_name(message, field) == "" and spec[1] in self.messages:
+                kept |= self.kept_of(spec[1])
+        return kept
+
+
+def protobuf(facts: Facts) -> dict[str, str]:
     result = {}
-    for message, fields in messages.items():
-        names = renamed.get(message, {})
-        # The JSON name may be "" (inlined) or "-" (the raw value), so the protobuf name stays beside it.
-        result[message] = compact([[name, names.get(name, name), *spec] for name, spec in fields.items()])
+    for message, fields in facts.messages.items():
+        kept = facts.kept_of(message)
+        rows = []
+        for field, spec in fields.items():
+            name = facts.json_name(message, field)
+            rows.append([field, name, *spec, *(["kept"] if name in kept else [])])
+        result[message] = compact(rows)
     return result
 
 
@@ -142,7 +176,8 @@ def generate(root: Path) -> None:
     definitions = source()
     target = root / TARGET
     target.mkdir(parents=True, exist_ok=True)
-    files = {"structure": structure(definitions), "descriptions": descriptions(definitions), "protobuf": protobuf()}
+    facts = Facts(FACTS)
+    files = {"structure": structure(definitions, facts), "descriptions": descriptions(definitions), "protobuf": protobuf(facts)}
     for name, content in files.items():
         path, text = target / f"{name}.json", compact(content)
         if not path.exists() or path.read_text() != text:

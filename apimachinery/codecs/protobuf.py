@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from apimachinery.codecs import protobuf_wire as wire
-from apimachinery.codecs.protobuf_types import OMIT, POINTERS, SPECIAL, base64_bytes, base64_text
+from apimachinery.codecs.protobuf_types import OMIT, SPECIAL, base64_bytes, base64_text
 from apimachinery.gvk import GroupVersion, GroupVersionKind
 from apimachinery.schema.loader import read_data
 
@@ -38,6 +38,7 @@ class Field:
     type: str
     repeated: bool
     key_value: str  # the value type of a map, else empty
+    kept: bool  # whether zero says something (a pointer in Go); elsewhere it is what upstream writes for a field nobody set
 
 
 class Messages:
@@ -58,9 +59,9 @@ class Messages:
 
 
 def _field(row: list[Any]) -> Field:
-    _, name, number, kind, *repeated = row
+    _, name, number, kind, *marks = row
     inner = kind.removeprefix("map<string,").removesuffix(">") if kind.startswith("map<") else ""
-    return Field(name, number, kind, bool(repeated), inner)
+    return Field(name, number, kind, "repeated" in marks, inner, "kept" in marks)
 
 
 @cache
@@ -120,7 +121,7 @@ def decode_message(data: bytes, name: str) -> Object:
             obj.setdefault(field.name, []).append(item)
         elif not field.name:
             obj.update(item)
-        elif item or type(item) is dict or field.name in POINTERS or field.type in SPECIAL or field.type in _SCHEMA_UNIONS:
+        elif item or field.kept or type(item) is dict or field.type in SPECIAL or field.type in _SCHEMA_UNIONS:
             obj[field.name] = item
     return obj
 

@@ -14,21 +14,6 @@ _META = "k8s.io.apimachinery.pkg.apis.meta.v1."
 OMIT = object()
 """What a decoder returns for a value that JSON leaves out, such as the zero time."""
 
-# Go pointers, where zero says something; other zeros are values that upstream writes for fields nobody set.
-POINTERS = frozenset(
-    """
-    replicas gracePeriodSeconds terminationGracePeriodSeconds deletionGracePeriodSeconds activeDeadlineSeconds runAsUser
-    runAsGroup fsGroup completions parallelism backoffLimit backoffLimitPerIndex maxFailedIndexes
-    ttlSecondsAfterFinished tolerationSeconds expirationSeconds revisionHistoryLimit progressDeadlineSeconds defaultMode
-    mode partition ordinal successfulJobsHistoryLimit failedJobsHistoryLimit startingDeadlineSeconds minReplicas
-    leaseTransitions priority value remainingItemCount timeoutSeconds percentage ready observedGeneration
-    storageClassName volumeAttributesClassName automountServiceAccountToken enableServiceLinks allowPrivilegeEscalation
-    privileged readOnlyRootFilesystem runAsNonRoot controller blockOwnerDeletion optional suspend immutable hostUsers
-    shareProcessNamespace allocateLoadBalancerNodePorts attachRequired podInfoOnMount requiresRepublish storageCapacity
-    seLinuxMount orphanDependents serving terminating started setHostnameAsFQDN allowVolumeExpansion procMount
-    """.split()  # noqa: SIM905 - sixty names read better as words than as quoted strings
-)
-
 
 def decode_time(data: bytes) -> Any:
     seconds, nanos = _seconds_and_nanos(data)

@@ -4,8 +4,8 @@ Called by ``scheme`` after every decode. ``normalize`` is the whole job in one p
 the walk here runs only for objects that have something to say or to change. The words are those of Go's JSON decoder, which
 clients know: ``json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32``.
 
-The normal form is what upstream's round trip through Go structs leaves: no unknown fields, no nulls, no empty optional lists
-and maps, canonical quantities (``1000m`` is ``1``), times in UTC.
+The normal form is what upstream's round trip through Go structs leaves: no unknown fields, no nulls, no empty or zero value where
+the field is a value with ``omitempty`` (``Field.omits_empty``), canonical quantities (``1000m`` is ``1``), times in UTC.
 """
 
 from dataclasses import dataclass, field
@@ -105,7 +105,7 @@ class _Walk:
             else:
                 self.owner = schema.short_name
                 new = self.value(value[key], found.schema, here, [*names, key])
-                if not found.required and new in ([], {}) and isinstance(found.schema, ListSchema | MapSchema):
+                if not new and fast.omitted_when_empty(found):
                     new = _NOTHING
             self.put(value, key, new)
         self.owner = outer

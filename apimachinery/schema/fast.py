@@ -25,10 +25,12 @@ def checker(struct: StructSchema) -> Checker:
 
 def _struct(struct: StructSchema) -> Checker:
     table: dict[str, Any] = {}
+    kept: set[str] = set()
 
     def fill() -> dict[str, Any]:
         """At first use: schemas refer to themselves, and most are never used."""
-        table.update((name, _field(field)) for name, field in struct.fields.items())
+        table.update((name, _expected(field.schema)) for name, field in struct.fields.items())
+        kept.update(name for name, field in struct.fields.items() if not omitted_when_empty(field))
         table.setdefault("", None)  # a struct without fields is built, too
         return table
 
@@ -38,24 +40,24 @@ def _struct(struct: StructSchema) -> Checker:
         get = (table or fill()).get
         for key, item in value.items():
             expected = get(key)
-            if expected is type(item):
-                continue
-            if expected is None or type(expected) is type or not expected(item):
+            if expected is not type(item) and (expected is None or type(expected) is type or not expected(item)):
+                return False
+            if not item and key not in kept:
                 return False
         return True
 
     return check
 
 
-def _field(field: Field) -> Any:
-    """A Python type to compare with, or a checker to call."""
-    if isinstance(field.schema, ListSchema | MapSchema) and not field.required:
-        inner = _checker(field.schema)
-        return lambda value: bool(value) and inner(value)
-    return _expected(field.schema)
+def omitted_when_empty(field: Field) -> bool:
+    """Whether a zero or empty value of the field is none. Go never omits what its structs hold, nor does JSON in JSON go."""
+    if isinstance(field.schema, ScalarSchema):
+        return field.omits_empty and field.schema.kind in _OMITTED
+    return field.omits_empty and isinstance(field.schema, ListSchema | MapSchema)
 
 
 def _expected(schema: Schema) -> Any:
+    """A Python type to compare with, or a checker to call."""
     if isinstance(schema, ScalarSchema):
         return _PLAIN.get(schema.kind) or _SCALARS[schema.kind]
     return _checker(schema)
@@ -88,6 +90,8 @@ def _is_canonical(text: str) -> bool:
     except ValueError:
         return False
 
+
+_OMITTED = frozenset({"string", "int32", "int64", "double", "boolean", "bytes"})
 
 # Kinds that need no more than a look at the type of the value.
 _PLAIN: dict[str, type] = {"string": str, "boolean": bool, "object": dict}

@@ -57,11 +57,11 @@ class Schemas:
         return self._texts[name]
 
     def _build(self, text: str) -> Definition:
-        atomic, required, fields, kinds = orjson.loads(text)
-        built = {name: self._field(name, name in required, spec) for name, spec in fields.items()}
+        atomic, required, fields, kinds, kept = orjson.loads(text)
+        built = {name: self._field(name, name in required, name in kept, spec) for name, spec in fields.items()}
         return Definition(built, atomic, tuple(GroupVersionKind(*kind) for kind in kinds))
 
-    def _field(self, name: str, required: bool, spec: Any) -> Field:
+    def _field(self, name: str, required: bool, kept: bool, spec: Any) -> Field:
         attributes: dict[str, Any] = {}
         if isinstance(spec, list) and isinstance(spec[1], dict):
             spec, attributes = spec
@@ -75,6 +75,7 @@ class Schemas:
             attributes.get("merge", ""),
             attributes.get("default"),
             attributes["map"] == "atomic" if "map" in attributes else None,
+            not kept,
         )
 
     def _type(self, spec: Any, attributes: dict[str, Any]) -> Schema:

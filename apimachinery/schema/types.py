@@ -49,6 +49,8 @@ class Field:
     """One field of a struct. ``strategies`` and ``merge_key`` rule strategic merge patches; ``default`` completes list keys.
 
     ``atomic`` None leaves the question to the struct it holds; True or False overrides that (server-side apply).
+    ``omits_empty``: a scalar, list or map of this field that is zero or empty is not there at all, because Go's struct
+    cannot tell the two apart (a value with ``omitempty``); a zero that a pointer holds does say something.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Field:
     merge_key: str = ""
     default: Any = None
     atomic: bool | None = None
+    omits_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

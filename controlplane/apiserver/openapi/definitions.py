@@ -84,7 +84,7 @@ def _definition(name: str, words: Object, schemas: Schemas, style: Style) -> tup
     body: Object = {"description": words[""]} if "" in words else {}
     if not schemas.defines(name):
         return {**body, **style.scalar(name)}, set()
-    atomic, required, fields, kinds = orjson.loads(schemas.text(name))
+    atomic, required, fields, kinds, _ = orjson.loads(schemas.text(name))
     references: set[str] = set()
     body["type"] = "object"
     if fields:
