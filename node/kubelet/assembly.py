@@ -164,6 +164,7 @@ def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: Kube
         clock=clock,
         gate=Gate(_STARTS_AT_ONCE),
         metrics=metrics,
+        refresh_period=objects.refresh_period,
         services=services.lister.list,
         allocatable=allocatable,
         memory_capacity=given.machine.memory_bytes,

@@ -1,7 +1,8 @@
 """The API objects that pods refer to, cached for a moment: the kubelet's ObjectSource.
 
 A burst of pods of one Deployment asks for the same configMap many times and pays once. Misses are not cached, so that a
-configMap that is created late is seen at the next try. Volumes are refreshed less often than entries expire.
+configMap that is created late is seen at the next try. Volumes are refreshed less often than entries expire; how often
+follows from how many different objects the pods of this node use (:func:`CachedObjects.refresh_period`).
 """
 
 import asyncio
@@ -13,7 +14,10 @@ from apimachinery.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from client.rest import Client
 from component.clock import Clock
 
-_TTL = 30.0
+_TTL = 5.0
+_FORGET = 300.0
+_QUICKEST_REFRESH = 10.0
+_SECONDS_PER_OBJECT = 0.1  # ten reads a second at most, whatever the pods mount
 
 _Key = tuple[str, str, str]
 
@@ -27,6 +31,10 @@ class CachedObjects:
         self._ttl = ttl
         self._held: dict[_Key, tuple[float, Mapping[str, Any]]] = {}
         self._locks: dict[_Key, asyncio.Lock] = {}
+
+    def refresh_period(self, longest: float) -> float:
+        """Seconds between two looks at the objects that a pod has mounted: ten, more when there are many objects."""
+        return min(max(_QUICKEST_REFRESH, len(self._held) * _SECONDS_PER_OBJECT), longest)
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, Any]:
         return await self._get(CONFIG_MAPS, namespace, name)
@@ -54,6 +62,6 @@ class CachedObjects:
                 del self._locks[key]
 
     def collect(self) -> None:
-        """Drop what has expired; called now and then."""
+        """Drop what nobody has asked for in a while; called now and then."""
         now = self._clock.monotonic()
-        self._held = {key: entry for key, entry in self._held.items() if entry[0] > now}
+        self._held = {key: entry for key, entry in self._held.items() if entry[0] > now - _FORGET}

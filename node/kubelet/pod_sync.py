@@ -131,7 +131,7 @@ class PodSync:
             host.events.warning(pod, "FailedMount", str(error))
 
     def _schedule_refresh(self) -> None:
-        period = self._tools.host.config.sync_frequency
+        period = self._tools.host.refresh_period(self._tools.host.config.sync_frequency)
         self._refresh_at = self._tools.host.clock.monotonic() + period * random.uniform(0.75, 1.25)  # noqa: S311 - spreads load
 
     def _again_after(self, pod: Pod, status: Mapping[str, Any], outcome: Outcome) -> float:

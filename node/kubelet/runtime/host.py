@@ -56,6 +56,7 @@ class Host:
     clock: Clock
     gate: Gate
     metrics: Counters
+    refresh_period: Callable[[float], float] = field(default=lambda longest: longest)
     services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
     memory_capacity: int = 0

@@ -330,3 +330,12 @@ async def test_starts_are_counted(tmp_path: Path) -> None:
         assert "kubelet_started_pods_total 1.0" in text
         assert 'kubelet_started_containers_errors_total{code="CreateContainerError"} 1.0' in text
         assert "kubelet_pod_start_duration_seconds_count 1.0" in text
+
+
+async def test_volumes_are_refreshed_while_the_pod_runs(tmp_path: Path) -> None:
+    async with running_workers(tmp_path) as bench:
+        web = pod()
+        bench.apply(web)
+        await bench.until(lambda: "running" in bench.state(web))
+        await bench.advance_until(lambda: len(bench.volumes.refreshed) >= 2, 180)
+        assert bench.volumes.mounted == ["web"]
