@@ -81,12 +81,12 @@ class Bench:
     def kubeconfig(self, name: str) -> Path:
         return self.folder / "kubeconfigs" / f"{name}.kubeconfig"
 
-    def start(self, verb: str, *flags: str, environment: Mapping[str, str] | None = None) -> Daemon:
+    def start(self, verb: str, *flags: str, environment: Mapping[str, str] | None = None, module: str = "cli") -> Daemon:
         log = self.folder / f"{verb}-{len(self.started)}.log"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "PYBERNETES"))}
         with log.open("w") as errors:
             process = subprocess.Popen(
-                [*self.wrap, sys.executable, "-m", "cli", verb, *flags],
+                [*self.wrap, sys.executable, "-m", module, verb, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
