@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def docker_archive() -> bytes:
 
 
 def test_images_come_from_docker_archives_and_not_from_garbage(machine: Cluster) -> None:
+    machine.pybernetes("up", "--detach", "--node-name=n1")
     folder = machine.data_dir.parent
     (folder / "garbage.tar").write_bytes(b"x" * 1000)
     (folder / "broken.tar.gz").write_bytes(gzip.compress(docker_archive())[:1000])
@@ -179,18 +181,21 @@ def test_down_ends_the_foreground_form_and_purge_crosses_no_mount(machine: Clust
 
 
 async def test_a_runtime_of_somebody_else_is_used_and_left_alone(machine: Cluster) -> None:
+    foreign = f"foreign-{uuid.uuid4().hex[:8]}"  # runc keeps such names for the whole machine
     async with running_containerd(machine.inside()) as runtime:
-        ctr = ["ctr", "--address", str(runtime.where.socket), "--namespace"]
+        ctr = ["ctr", "--address", str(runtime.where.socket), "--namespace", "k8s.io"]
         machine.pybernetes("up", "--detach", "--node-name=n1", f"--containerd={runtime.endpoint}")
         assert running(machine) == ["apiserver", "control", "node"]
         machine.kubectl("create", "deployment", "web", "--image=docker.io/library/busybox:1.35", "--", "sleep", "600")
         machine.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
-        machine.run(*ctr, "k8s.io", "run", "--detach", "docker.io/library/busybox:1.35", "foreign", "/bin/sleep", "600")
+        machine.run(*ctr, "run", "--detach", "docker.io/library/busybox:1.35", foreign, "/bin/sleep", "600")
+        try:
+            machine.pybernetes("down", "--purge", "--grace=1")
 
-        machine.pybernetes("down", "--purge")
-
-        assert Path(f"/proc/{runtime.pid}").exists()
-        assert machine.run(*ctr, "k8s.io", "containers", "ls", "--quiet").stdout.split() == ["foreign"]
-        assert list(runtime.where.cni_conf_dir.iterdir()) == []
-        assert "cni0" not in machine.run("ip", "-brief", "link").stdout
-        machine.run(*ctr, "k8s.io", "tasks", "kill", "--signal=SIGKILL", "foreign")
+            assert Path(f"/proc/{runtime.pid}").exists()
+            assert machine.run(*ctr, "tasks", "ls", "--quiet").stdout.split() == [foreign]
+            assert machine.run(*ctr, "containers", "ls", "--quiet").stdout.split() == [foreign]
+            assert list(runtime.where.cni_conf_dir.iterdir()) == []
+            assert "cni0" not in machine.run("ip", "-brief", "link").stdout
+        finally:
+            machine.run(*ctr, "tasks", "rm", "--force", foreign, check=False)
