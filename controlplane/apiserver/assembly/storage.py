@@ -48,6 +48,7 @@ async def running_caches(backend: Backend, strategies: Iterable[Strategy]) -> As
         try:
             for cache in caches.values():
                 await cache.start()
+            feed.forget_recent()
             yield Caches(caches)
         finally:
             following.cancel()

@@ -50,7 +50,7 @@ class Feed:
 
     async def run(self) -> None:
         """Until cancelled, or the backend is closed."""
-        forgetting = asyncio.get_running_loop().call_later(RECENT_SECONDS, self._forget_recent)
+        forgetting = asyncio.get_running_loop().call_later(RECENT_SECONDS, self.forget_recent)
         try:
             await self._begin()
             while True:
@@ -118,10 +118,11 @@ class Feed:
             self._start_at(gap.compacted)
             return
         _log.warning("storage: missed changes (%s); loading all caches again", gap)
-        self._forget_recent()
+        self.forget_recent()
         await self._reload()
 
-    def _forget_recent(self) -> None:
+    def forget_recent(self) -> None:
+        """Every cache that begins with the recent past has begun; later ones begin with the present."""
         self._recent = None
 
     def _apply(self, events: Sequence[BackendEvent]) -> None:
