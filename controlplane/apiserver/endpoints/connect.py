@@ -52,7 +52,7 @@ def endpoints(
     """By (group, resource), then by (subresource, verb)."""
     log = open_streams.tracked(connect_log.endpoint(lookup, kubelets), lambda call: is_true(call.query.get("follow")))
     streams = connect_streams.Streams(lookup, kubelets, may_create)
-    proxy = connect_proxy.Proxy(lookup, kubelets)
+    proxy = connect_proxy.Proxy(lookup, kubelets, may_create)
     pods: dict[tuple[str, str], Endpoint] = {("log", "get"): log, ("proxy", ANY): open_streams.tracked(proxy.pods, _upgrades)}
     for name, endpoint in {"exec": streams.exec, "attach": streams.attach, "portforward": streams.port_forward}.items():
         pods[(name, "get")] = pods[(name, "create")] = open_streams.tracked(endpoint)

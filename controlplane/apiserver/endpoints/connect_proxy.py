@@ -5,13 +5,14 @@ talk to our own loopback. A kubelet is reached wherever its node has registered 
 """
 
 import ipaddress
+import posixpath
 import random
 import re
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -23,6 +24,7 @@ from component.streams import upgrade
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.endpoints.connect_html import Rewriter, unpacked
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets, backend_error
+from controlplane.apiserver.endpoints.connect_streams import MayCreate
 from controlplane.apiserver.endpoints.connect_tunnel import tunnel
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Answer, Reply
@@ -32,6 +34,7 @@ _NAME = re.compile(r"(?:(?P<scheme>https?|):)?(?P<name>[^:]+)(?::(?P<port>[^:]*)
 # Belongs to one connection, or to the client's identity here: never passed on.
 _HOP = frozenset({"connection", "keep-alive", "proxy-authenticate", "trailer", "transfer-encoding", "upgrade", "content-length"})
 _PAGE_LIMIT = 16 << 20
+_RUNS = frozenset({"exec", "attach", "portForward", "run"})  # paths of the kubelet that run commands
 _REQUEST_DROP = _HOP | {"proxy-authorization", "proxy-connection", "te", "host", "authorization"}
 
 
@@ -46,9 +49,10 @@ class Backend:
 class Proxy:
     """The three endpoints, for every verb."""
 
-    def __init__(self, lookup: Lookup, kubelets: Kubelets) -> None:
+    def __init__(self, lookup: Lookup, kubelets: Kubelets, may_create: MayCreate) -> None:
         self._lookup = lookup
         self._kubelets = kubelets
+        self._may_create = may_create
 
     async def pods(self, call: Call) -> Answer:
         scheme, name, port = split_name(call.info.name, "pod")
@@ -69,6 +73,8 @@ class Proxy:
 
     async def nodes(self, call: Call) -> Answer:
         scheme, name, port = split_name(call.info.name, "node")
+        if runs_commands(call.info.tail) and call.info.verb != "create" and (pending := self._may_create(call)) is not None:
+            await pending  # the kubelet sees our name, so it cannot tell who is behind us
         target = await self._kubelets.of_node(name)
         if port in ("", str(target.port)):
             return await self._forward(call, Backend(f"https://{target.authority}", self._kubelets.context()))
@@ -161,6 +167,12 @@ def split_name(text: str, kind: str) -> tuple[str, str, str]:
     if match is None:
         raise errors.bad_request(f'invalid {kind} request "{text}"')
     return match["scheme"] or "", match["name"], match["port"] or ""
+
+
+def runs_commands(tail: str) -> bool:
+    """Whether a kubelet would run something for this path, however it is spelled. Pure."""
+    plain = unquote(tail)
+    return any(path.strip("/").split("/", 1)[0] in _RUNS for path in (plain, posixpath.normpath("/" + plain.lstrip("/"))))
 
 
 def checked(host: str) -> str:

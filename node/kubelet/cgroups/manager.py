@@ -16,7 +16,6 @@ from node.kubelet.cgroups import plan
 from node.kubelet.config import KubeletConfig
 
 MOUNT = Path("/sys/fs/cgroup")
-_V1_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer", "blkio", "hugetlb", "systemd")
 _log = logs.get(__name__)
 
 
@@ -93,7 +92,10 @@ class Cgroups:
                 _write(folder / file, value)
 
     def _roots(self) -> list[Path]:
-        return [self._mount] if self.version == 2 else [self._mount / name for name in _V1_CONTROLLERS]
+        """Every hierarchy a runtime may have put the pod's cgroup into: on v1 whatever is mounted here, a v2 beside it too."""
+        if self.version == 2:
+            return [self._mount]
+        return [entry for entry in self._mount.iterdir() if entry.is_dir() and not entry.is_symlink()]
 
     def _remove(self, uid: str) -> None:
         for root in self._roots():

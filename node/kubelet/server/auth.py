@@ -13,6 +13,8 @@ _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH
 # The first path segments with a permission of their own; nodes/proxy opens the second group too (upstream: fine-grained).
 _OWN = {"stats": "stats", "metrics": "metrics", "logs": "log", "spec": "spec", "checkpoint": "checkpoint"}
 _FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
+# A WebSocket handshake is a GET, yet it runs commands: whoever may only read must not get in by it.
+_RUNS = frozenset({"exec", "attach", "portForward", "run"})
 
 
 class Gate:
@@ -47,6 +49,8 @@ def attributes(method: str, path: str) -> tuple[str, tuple[str, ...]]:
     """The verb and the subresources of ``nodes`` any of which opens this path."""
     verb = _VERBS.get(method, "")
     first = path.strip("/").split("/", 1)[0]
+    if first in _RUNS:
+        return "create", ("proxy",)
     if first in _OWN:
         return verb, (_OWN[first],)
     if first in _FINE:

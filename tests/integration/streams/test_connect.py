@@ -116,6 +116,31 @@ async def test_node_proxy_reaches_the_kubelet_alone(cluster: Cluster) -> None:
     assert answer.json["kind"] == "PodList"
 
 
+@pytest.mark.parametrize(("verb", "code"), [("get", 403), ("create", 200)])
+async def test_commands_by_the_node_proxy_need_the_right_to_create(cluster: Cluster, verb: str, code: int) -> None:
+    """A reader of nodes/proxy may look, but a WebSocket handshake, which is a GET as well, would run commands."""
+    rules = [{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get", verb]}]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules}
+    await create(cluster.api, "/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+    binding = {
+        **role,
+        "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "nobody-special"}],
+    }
+    del binding["rules"]
+    await create(cluster.api, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    for _ in range(50):
+        answer = await cluster.api.request("GET", "/api/v1/nodes/node-1/proxy/healthz", token="viewer-token")
+        if answer.status == 200:
+            break
+        await asyncio.sleep(0.02)
+    assert answer.status == 200
+    for tail in ("exec/default/p/c?command=cat&output=1", "%65xec/default/p/c?command=cat&output=1", "portForward/default/p"):
+        answer = await cluster.api.request("GET", f"/api/v1/nodes/node-1/proxy/{tail}", token="viewer-token")
+        assert (answer.status == 403) is (code == 403), answer.body
+
+
 async def test_pod_proxy_refuses_our_own_loopback(cluster: Cluster) -> None:
     for address in ("127.0.0.1", "169.254.169.254", "::1", "0.0.0.0"):
         status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}

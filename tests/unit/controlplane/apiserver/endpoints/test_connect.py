@@ -72,6 +72,27 @@ def test_bad_names(text: str) -> None:
         connect_proxy.split_name(text, "pod")
 
 
+@pytest.mark.parametrize(
+    ("tail", "runs"),
+    [
+        ("/exec/ns/p/c", True),
+        ("/attach/ns/p/c", True),
+        ("/portForward/ns/p", True),
+        ("/run/ns/p/c", True),
+        ("//exec/ns/p/c", True),
+        ("/%65xec/ns/p/c", True),
+        ("/./exec/ns/p/c", True),
+        ("/pods/../exec/ns/p/c", True),
+        ("/containerLogs/ns/p/exec", False),
+        ("/executions", False),
+        ("/", False),
+        ("", False),
+    ],
+)
+def test_paths_of_a_kubelet_that_run_commands(tail: str, runs: bool) -> None:
+    assert connect_proxy.runs_commands(tail) is runs
+
+
 @pytest.mark.parametrize("host", ["10.1.2.3", "192.168.0.1", "8.8.8.8", "fd00::1"])
 def test_addresses_that_may_be_reached(host: str) -> None:
     assert connect_proxy.checked(host) == host

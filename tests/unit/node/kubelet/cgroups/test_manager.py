@@ -34,6 +34,16 @@ async def test_v1(tmp_path: Path) -> None:
     assert list(await cgroups.present()) == []
 
 
+@pytest.mark.parametrize("hierarchy", ["unified", "perf_event", "misc"])
+async def test_what_a_runtime_made_in_other_hierarchies_goes_too(hierarchy: str, tmp_path: Path) -> None:
+    theirs = _v1(tmp_path) / hierarchy / "test/kubepods/besteffort/poduid-web/container"
+    theirs.mkdir(parents=True)
+    cgroups = Cgroups(CONFIG, tmp_path)
+    assert list(await cgroups.present()) == ["uid-web"]
+    await cgroups.remove("uid-web")
+    assert list(await cgroups.present()) == []
+
+
 async def test_v2(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "test", tmp_path / "test/kubepods", tmp_path / "test/kubepods/burstable"):
         folder.mkdir(exist_ok=True)

@@ -55,6 +55,14 @@ async def test_reviews_are_remembered(kubelet: Running, http: aiohttp.ClientSess
     assert attributes == expected
 
 
+@pytest.mark.parametrize(
+    "path", ["/exec/ns/p/c?command=cat&output=1", "/attach/ns/p/c?output=1", "/portForward/ns/p", "/exec/ns/p/u/c?output=1"]
+)
+async def test_a_handshake_by_get_needs_the_right_to_create(kubelet: Running, http: aiohttp.ClientSession, path: str) -> None:
+    await get(http, path)
+    assert kubelet.reviews.asked[1]["spec"]["resourceAttributes"]["verb"] == "create"
+
+
 async def test_small_pages(kubelet: Running, http: aiohttp.ClientSession) -> None:
     assert await get(http, "/healthz") == (200, "ok")
     kubelet.facade.reasons.append("PLEG is not healthy")
