@@ -5,7 +5,7 @@ act with ``runtime.manager``, tell with ``status``). What happens later reaches 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -97,6 +97,7 @@ class Parts:
     housekeeping: Housekeeping
     facade: Facade
     static: StaticFiles | None
+    look: Callable[[], Awaitable[RuntimeFacts]]
 
 
 def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
@@ -140,6 +141,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers.knows),
+        look=look,
     )
 
 

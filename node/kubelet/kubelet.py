@@ -75,6 +75,7 @@ class Kubelet:
             tasks.keep("pod network", parts.network.run)
             tasks.keep("log rotation", parts.rotator.run)
             await self._first_look(parts.pleg)
+            await parts.look()  # or the first pods would be told that there is no network
             tasks.keep("pleg", parts.pleg.run)
             if parts.static is not None:  # these need no API server: it may be one of them
                 tasks.keep("static pods", parts.static.run)

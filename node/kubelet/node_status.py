@@ -209,6 +209,7 @@ class NodeReporter:
                 _log.warning("Cannot report the node's status", node=self._config.node_name, err=error)
                 if isinstance(error, StatusError) and error.code == 404:
                     self._node, self._sent = None, {}
+                await self._look()  # static pods wait for the network, not for an API server
                 await self._clock.sleep(1.0)
                 continue
             await self._clock.sleep(self._config.node_status_update_frequency if ready else _EAGER_PERIOD)

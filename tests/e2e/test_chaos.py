@@ -79,14 +79,18 @@ def calm_containers(cluster: Cluster) -> dict[str, Any]:
     """Container id and restart count of each container that nobody touches."""
     pods = cluster.get("pods", "-n", "calm")["items"]
     return {
-        item["metadata"]["name"]: [(status["containerID"], status["restartCount"]) for status in item["status"]["containerStatuses"]]
+        item["metadata"]["name"]: [
+            (status["containerID"], status["restartCount"]) for status in item["status"]["containerStatuses"]
+        ]
         for item in pods
     }
 
 
 def pods_left(cluster: Cluster) -> list[str]:
     items = cluster.get("pods", "-n", NAMESPACE)["items"]
-    return complain([item["metadata"]["name"] for item in items])
+    found = [item["metadata"]["name"] for item in items]
+    complain(found)
+    return found
 
 
 def complain(what: Any) -> Any:
@@ -110,7 +114,9 @@ class Storm:
         until = time.monotonic() + seconds
         next_kill = time.monotonic() + 1
         while time.monotonic() < until:
-            deed = self.dice.choice([self.deploy, self.deploy, self.scale, self.roll, self.pod, self.pod, self.drop, self.drop_pod])
+            deed = self.dice.choice(
+                [self.deploy, self.deploy, self.scale, self.roll, self.pod, self.pod, self.drop, self.drop_pod]
+            )
             deed()
             if time.monotonic() >= next_kill:
                 self.kill(self.dice.choice(PARTS))
@@ -181,7 +187,9 @@ def rich_pod(name: str, dice: random.Random) -> str:
         {"name": "words", "mountPath": "/one", "subPath": "word"},
         {"name": "disk", "mountPath": "/disk", "subPath": "a/b"},
     ]
-    script = dice.choice(["exec sleep 1000", "exec sleep 1000", "sleep 2", "sleep 1; exit 3", "trap '' TERM; while :; do sleep 1; done"])
+    script = dice.choice(
+        ["exec sleep 1000", "exec sleep 1000", "sleep 2", "sleep 1; exit 3", "trap '' TERM; while :; do sleep 1; done"]
+    )
     container = {"name": "main", "image": REFERENCE, "command": ["/bin/sh", "-c", script], "volumeMounts": mounts}
     init = {"name": "init", "image": REFERENCE, "command": ["/bin/sh", "-c", "echo > /disk/made"], "volumeMounts": mounts[3:]}
     second = {"name": "second", "image": REFERENCE, "command": ["/bin/sleep", "1000"]}

@@ -105,3 +105,4 @@ def test_down_leaves_nothing_but_the_state_and_up_resumes_it(resilient: Cluster)
 
     assert resilient.get("deployment", "web", "-n", "shop")["metadata"]["uid"] == uid
     eventually(lambda: answers(resilient), 60)
+    assert not resilient.get("events", "-A", "--field-selector=reason=NetworkNotReady")["items"]

@@ -1,5 +1,6 @@
 """How kubelets are reached: the address a node has registered, the port, and our client certificate."""
 
+import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +10,14 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from apimachinery import errors
-from component import tls
+from component import logs, tls
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.config import Kubelet
 
 Object = Mapping[str, Any]
 DEFAULT_PORT = 10250
+_Stamp = tuple[tuple[int, int], ...]
+_log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Kubelets:
 
     lookup: Lookup
     config: Kubelet
-    _contexts: dict[bool, ssl.SSLContext] = field(default_factory=dict)
+    _contexts: dict[bool, tuple[_Stamp, ssl.SSLContext]] = field(default_factory=dict)
     _session: aiohttp.ClientSession | None = None
 
     async def of_node(self, name: str) -> Target:
@@ -54,16 +57,34 @@ class Kubelets:
         return target(node, self.config.address_types)
 
     def context(self, *, insecure: bool = False) -> ssl.SSLContext:
-        """TLS towards kubelets. Raises ValueError naming a certificate file that cannot be used."""
+        """TLS towards kubelets, with the certificate files as they are now. Raises ValueError naming one that cannot be used;
+        when a renewal is broken, what was read before stays in use."""
         insecure = insecure or self.config.authority is None
-        if insecure not in self._contexts:
-            self._contexts[insecure] = tls.client_context(
-                ca_file=None if insecure else self.config.authority,
-                certificate=self.config.certificate,
-                key=self.config.key,
-                insecure=insecure,
-            )
-        return self._contexts[insecure]
+        held = self._contexts.get(insecure)
+        try:
+            stamp = self._stamp()
+            if held is not None and held[0] == stamp:
+                return held[1]
+            made = self._make(insecure=insecure)
+        except (OSError, ValueError) as error:
+            if held is None:
+                raise
+            _log.error("Cannot read the renewed certificates for kubelets, keeping the old ones", err=error)
+            return held[1]
+        self._contexts[insecure] = stamp, made
+        return made
+
+    def _make(self, *, insecure: bool) -> ssl.SSLContext:
+        return tls.client_context(
+            ca_file=None if insecure else self.config.authority,
+            certificate=self.config.certificate,
+            key=self.config.key,
+            insecure=insecure,
+        )
+
+    def _stamp(self) -> _Stamp:
+        files = (self.config.authority, self.config.certificate, self.config.key)
+        return tuple((found.st_mtime_ns, found.st_ino) for found in (os.stat(file) for file in files if file is not None))
 
     @property
     def session(self) -> aiohttp.ClientSession:

@@ -1,13 +1,16 @@
 """The API server's side of streams: permissions, refusals, errors, and the proxies."""
 
 import asyncio
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from component.streams import channels, upgrade
 from component.streams.session import Session
-from tests.integration.streams.conftest import Cluster, create, pod, set_node
+from controlplane.apiserver.config import Kubelet
+from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
+from tests.integration.streams.conftest import CLIENT, Cluster, create, pod, set_node
 from tests.support.apiserver import ADMIN_TOKEN
 
 POD = "/api/v1/namespaces/default/pods/p"
@@ -166,3 +169,16 @@ async def test_followed_logs_end_when_the_server_drains(cluster: Cluster, tmp_pa
         answer = await session.get(f"{cluster.api.url}{POD}/log?follow=true", ssl=cluster.api.tls)
         assert await answer.content.readany() == b"a\n"
         answer.close()
+
+
+async def test_a_renewed_client_certificate_is_taken_up(cluster: Cluster, tmp_path: Path) -> None:
+    """And a renewal that is broken half way keeps what works."""
+    kubelets = Kubelets(None, Kubelet(tmp_path / f"{CLIENT}.crt", tmp_path / f"{CLIENT}.key", tmp_path / "ca.crt"))  # type: ignore[arg-type]
+    first = kubelets.context()
+    assert kubelets.context() is first
+    certificate = (tmp_path / f"{CLIENT}.crt").read_bytes()
+    (tmp_path / f"{CLIENT}.crt").write_bytes(b"half")
+    assert kubelets.context() is first
+    (tmp_path / "new").write_bytes(certificate)
+    (tmp_path / "new").rename(tmp_path / f"{CLIENT}.crt")
+    assert kubelets.context() is not first

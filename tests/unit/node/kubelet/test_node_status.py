@@ -108,6 +108,26 @@ async def test_registration_then_silence_until_something_changes() -> None:
     await asyncio.wait({task})
 
 
+async def test_the_runtime_is_looked_at_while_there_is_no_api_server() -> None:
+    api, clock, looks = _Api(), FakeClock(), 0
+
+    async def create(*arguments: Any) -> dict[str, Any]:
+        raise ConnectionError("down")
+
+    async def look() -> RuntimeFacts:
+        nonlocal looks
+        looks += 1
+        return RuntimeFacts()
+
+    api.create = create  # type: ignore[method-assign]
+    reporter = NodeReporter(cast("Client", api), clock, CONFIG, MACHINE, ["192.0.2.1"], look, EventList())
+    task = asyncio.ensure_future(reporter.run())
+    await clock.advance(3)
+    assert looks >= 3
+    task.cancel()
+    await asyncio.wait({task})
+
+
 async def test_an_existing_node_gets_its_labels_right() -> None:
     api, clock = _Api(), FakeClock()
     api.objects["nodes"] = {"metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux", "mine": "1"}}}
