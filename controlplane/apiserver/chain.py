@@ -43,6 +43,7 @@ class Parts:
     max_reads: int
     max_writes: int
     request_timeout: float
+    user_headers: Sequence[str] = ()  # by which a front proxy names users
 
 
 def filters(parts: Parts) -> list[Filter]:
@@ -51,7 +52,7 @@ def filters(parts: Parts) -> list[Filter]:
         request_info,  # everything later asks what the request is about
         measure(parts.metrics),  # counts also what is refused below
         audit(parts.audit_sink) if parts.audit_sink else None,  # before authentication: refused requests are events too
-        authenticate(parts.authenticator),
+        authenticate(parts.authenticator, parts.user_headers),
         impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
         in_flight(parts.max_reads, parts.max_writes),  # after authentication: administrators are never shut out
         authorize(parts.authorizer),

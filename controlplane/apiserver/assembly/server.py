@@ -126,7 +126,9 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     base.metrics.collectors.register(StorageMetrics(base.caches.by_prefix, base.backend))
     serving = config.serving
     limits = (serving.max_reads, serving.max_writes, serving.request_timeout)
-    return chain.Parts(wired.authenticator, wired.authorizer, requests, sink, *limits)
+    proxy = config.identity.front_proxy
+    user_headers = proxy.user_headers if proxy.client_ca is not None else ()
+    return chain.Parts(wired.authenticator, wired.authorizer, requests, sink, *limits, user_headers)
 
 
 async def _listen(

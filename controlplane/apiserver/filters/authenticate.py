@@ -1,7 +1,7 @@
 """Who is asking? Runs the authenticators; the answer for a connection's certificate and token is remembered on it."""
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from apimachinery import errors
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
@@ -10,21 +10,31 @@ from controlplane.apiserver.wire.call import Call
 
 TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
 _PEER = "peer-certificate"
+_WEBSOCKET = "Sec-WebSocket-Protocol"
 
 
-def authenticate(authenticator: Authenticator) -> Filter:
-    """A filter that sets ``call.user`` or raises 401. A certificate cannot change during a connection; a token can lapse."""
+def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ()) -> Filter:
+    """A filter that sets ``call.user`` or raises 401. A certificate cannot change during a connection; a token can lapse.
+
+    ``user_headers`` are those by which a front proxy names users. One proxy's connection carries many users, so what is
+    remembered on a connection must depend on nothing but the Authorization header: requests that say who they are in another
+    way are asked about each time, and remembered never.
+    """
+    elsewhere = (*user_headers, _WEBSOCKET)
 
     def step(call: Call) -> Awaitable[None] | None:
         memory = call.connection
+        for header in elsewhere:
+            if header in call.headers:
+                return identify(call, call.headers.get("Authorization"), remember=False)
         known: tuple[str | None, UserInfo, float] | None = memory.get("user")
         authorization = call.headers.get("Authorization")
         if known is not None and known[0] == authorization and known[2] > time.monotonic():
             call.user = known[1]
             return None
-        return identify(call, authorization)
+        return identify(call, authorization, remember=True)
 
-    async def identify(call: Call, authorization: str | None) -> None:
+    async def identify(call: Call, authorization: str | None, *, remember: bool) -> None:
         memory = call.connection
         if _PEER not in memory:
             memory[_PEER] = _peer_certificate(call)
@@ -39,7 +49,8 @@ def authenticate(authenticator: Authenticator) -> Filter:
         if user is None:
             raise errors.unauthorized()
         call.user = user
-        memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL)
+        if remember:
+            memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL)
 
     return step
 
@@ -58,7 +69,7 @@ def bearer_token(call: Call, authorization: str | None) -> str | None:
     if authorization:
         scheme, _, token = authorization.strip().partition(" ")
         return token.strip() or None if scheme.lower() == "bearer" else None
-    protocols = call.headers.get("Sec-WebSocket-Protocol", "")
+    protocols = call.headers.get(_WEBSOCKET, "")
     prefix = "base64url.bearer.authorization.k8s.io."
     if prefix in protocols:
         import base64

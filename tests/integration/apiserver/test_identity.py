@@ -3,12 +3,15 @@
 import asyncio
 import json
 import ssl
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from component import x509
-from tests.support.apiserver import TestServer
+from controlplane.apiserver.config import FrontProxy
+from tests.support.apiserver import TestServer, prepare, running_apiserver
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -71,6 +74,34 @@ async def test_a_certificate_of_another_authority_is_401_not_a_dropped_connectio
     assert (status, body["reason"]) == (401, "Unauthorized")
     status, body = await whoami(server, tls, server.admin_token)  # a good token still counts
     assert (status, body["status"]["userInfo"]["username"]) == (201, "admin")
+
+
+async def test_a_front_proxy_speaks_for_many_on_one_connection(tmp_path: Path) -> None:
+    authority = x509.new_ca("front-proxy-ca")
+    authority.save(tmp_path / "proxy-ca.crt", tmp_path / "proxy-ca.key")
+    for name in ("front-proxy-client", "intruder"):
+        issued = x509.issue(authority, x509.Request(name, usages=(x509.CLIENT,)))
+        issued.save(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
+    config, _ = prepare(tmp_path, "memory")
+    proxy = FrontProxy(tmp_path / "proxy-ca.crt", ("front-proxy-client",))
+    async with running_apiserver(directory=tmp_path, identity=replace(config.identity, front_proxy=proxy)) as server:
+
+        async def ask(client: str, **headers: str) -> tuple[int, str]:
+            tls = contexts.setdefault(client, ssl.create_default_context(cafile=str(server.ca_file)))
+            tls.load_cert_chain(tmp_path / f"{client}.crt", tmp_path / f"{client}.key")
+            sent = {"Content-Type": "application/json", **headers}
+            async with server.session.post(server.url + REVIEWS, data=json.dumps(REVIEW), headers=sent, ssl=tls) as answer:
+                body = await answer.json()
+                return answer.status, body.get("status", {}).get("userInfo", {}).get("username") if answer.status == 201 else ""
+
+        contexts: dict[str, ssl.SSLContext] = {}
+        assert await ask("front-proxy-client", **{"X-Remote-User": "alice"}) == (201, "alice")
+        assert await ask("front-proxy-client", **{"X-Remote-User": "bob", "X-Remote-Group": "ops"}) == (201, "bob")
+        assert await ask("front-proxy-client") == (401, "")
+        assert await ask("intruder", **{"X-Remote-User": "alice"}) == (401, "")
+        header = {"X-Remote-User": "alice", "X-Remote-Group": "system:masters"}
+        stranger = await server.request("GET", MAPS, token="viewer-token", headers=header)
+        assert stranger.status == 403, "without the proxy's certificate the headers say nothing"
 
 
 async def test_a_server_certificate_is_no_client_certificate(server: TestServer) -> None:
