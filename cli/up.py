@@ -70,6 +70,7 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
     with exclusive(layout):
         before = load(layout.settings)
         settings = with_runtime(resolve(flags, layout.settings, tell))
+        check_same_runtime(layout, before, settings)
         running = bring_up(layout, settings, moved=before.api_address not in ("", settings.api_address))
         if detach:
             return
@@ -82,6 +83,14 @@ def with_runtime(settings: Settings) -> Settings:
     """With what a runtime that is not ours says of itself. Raises click.ClickException when it does not answer."""
     facts = external.ask(settings.containerd) if settings.containerd else external.Facts()
     return replace(settings, cni_conf_dir=facts.cni_conf_dir, sandbox_image=facts.sandbox_image)
+
+
+def check_same_runtime(layout: Layout, before: Settings, settings: Settings) -> None:
+    """A runtime cannot be exchanged under running pods: nobody would look after them. Raises click.ClickException."""
+    # `down` takes the records away, after the pods
+    if before.containerd != settings.containerd and any(layout.run.glob("*.json")):
+        old = before.containerd or "its private containerd"
+        raise click.ClickException(f"the cluster has its pods in {old}: pybernetes down --data-dir {layout.data_dir} first")
 
 
 def make_folders(layout: Layout) -> None:

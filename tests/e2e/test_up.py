@@ -184,7 +184,11 @@ async def test_a_runtime_of_somebody_else_is_used_and_left_alone(machine: Cluste
     foreign = f"foreign-{uuid.uuid4().hex[:8]}"  # runc keeps such names for the whole machine
     async with running_containerd(machine.inside()) as runtime:
         ctr = ["ctr", "--address", str(runtime.where.socket), "--namespace", "k8s.io"]
+        if (machine.data_dir / "run").exists():
+            machine.pybernetes("down", "--purge")
         machine.pybernetes("up", "--detach", "--node-name=n1", f"--containerd={runtime.endpoint}")
+        status, text = said(machine, "up", "--detach", "--containerd=")
+        assert (status, "the cluster has its pods in unix:///" in text) == (1, True)
         assert running(machine) == ["apiserver", "control", "node"]
         machine.kubectl("create", "deployment", "web", "--image=docker.io/library/busybox:1.35", "--", "sleep", "600")
         machine.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
