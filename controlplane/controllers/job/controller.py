@@ -42,23 +42,30 @@ class JobController:
         self._recorder = env.recorders(self.name)
         self._pod_control = PodControl(env.client, self._recorder)
         self._expectations = Expectations(env.clock)
-        self._claimer = Claimer(env.client, JOBS, "Job", PODS)
+        self._claimer = Claimer(env.client, JOBS, "Job", PODS, plan.FINALIZER)
         self._jobs = env.watch(JOBS)
         self._pods = env.watch_owned(PODS)
         self._loop = Loop(self.name, self.reconcile, env, workers)
+        self._orphans = Loop(f"{self.name}-orphans", self._release_orphan, env, 1)
         add = self._loop.add_object
         self._jobs.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=self._job_deleted)
         self._pods.add_handler(on_add=self._pod_added, on_update=self._pod_updated, on_delete=self._pod_deleted)
 
     async def run(self) -> None:
-        for pod in self._pods.lister.list():  # finalizers of pods whose Job went while nobody looked
-            await self._release_if_orphaned(pod)
-        await self._loop.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._loop.run(), name=self.name)
+            group.create_task(self._orphans.run(), name=f"{self.name}-orphans")
 
     def _job_deleted(self, job: Object) -> None:
         """Its pods must not wait for a Job that will never count them."""
         self._expectations.forget(key_of(job))
         self._loop.add_object(job)
+        for pod in self._pods.lister.by_index(BY_CONTROLLER, uid_of(job)):
+            self._note_orphan(pod)
+
+    def _note_orphan(self, pod: Object) -> None:
+        if has_finalizer(pod, plan.FINALIZER):
+            self._orphans.add_object(pod)
 
     def _key_of_owner(self, pod: Object) -> str | None:
         reference = controller_of(pod)
@@ -68,6 +75,8 @@ class JobController:
 
     def _pod_added(self, pod: Object) -> None:
         key = self._key_of_owner(pod)
+        if key is None or self._jobs.lister.get(split_key(key)[1], namespace_of(pod)) is None:
+            self._note_orphan(pod)  # its Job may have gone while nobody looked
         if key is None:
             if controller_of(pod) is None:
                 self._wake_adopters(pod)
@@ -83,8 +92,10 @@ class JobController:
             if is_deleting(new):
                 self._expectations.deletion_observed(str(key), uid_of(new))
             self._loop.add(str(key))
-        if controller_of(new) is None and labels_of(old) != labels_of(new):
-            self._wake_adopters(new)
+        if controller_of(new) is None:
+            self._note_orphan(new)
+            if labels_of(old) != labels_of(new) or controller_of(old) is not None:
+                self._wake_adopters(new)
 
     def _pod_deleted(self, pod: Object) -> None:
         key = self._key_of_owner(pod)
@@ -202,11 +213,16 @@ class JobController:
             if self._key_of_owner(pod) == f"{namespace}/{name}" and has_finalizer(pod, plan.FINALIZER):
                 await self._remove_finalizer(pod)
 
-    async def _release_if_orphaned(self, pod: Object) -> None:
-        if not has_finalizer(pod, plan.FINALIZER):
+    async def _release_orphan(self, key: str) -> None:
+        """A pod with the finalizer that no Job counts, whoever left it so, would never go."""
+        namespace, name = split_key(key)
+        pod = self._pods.lister.get(name, namespace)
+        if pod is None or not has_finalizer(pod, plan.FINALIZER):
             return
         reference = controller_of(pod)
-        job = self._jobs.lister.get(reference["name"], namespace_of(pod)) if reference is not None else None
+        if reference is not None and reference.get("kind") != "Job":
+            return
+        job = self._jobs.lister.get(reference["name"], namespace) if reference is not None else None
         if job is None or (reference is not None and uid_of(job) != reference["uid"]):
             await self._remove_finalizer(pod)
 

@@ -38,13 +38,25 @@ def decide(owner: Mapping[str, Any], selector: Selector, obj: Mapping[str, Any])
 
 
 class Claimer:
-    """Carries out claims for owners of one kind over objects of one resource."""
+    """Carries out claims for owners of one kind over objects of one resource.
 
-    def __init__(self, client: Client, owners: GroupVersionResource, owner_kind: str, claimed: GroupVersionResource) -> None:
+    A ``finalizer`` comes with adoption and goes with release.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        owners: GroupVersionResource,
+        owner_kind: str,
+        claimed: GroupVersionResource,
+        finalizer: str | None = None,
+    ) -> None:
         self._client = client
         self._owners = owners
         self._kind = owner_kind
         self._claimed = claimed
+        self._adopted = {} if finalizer is None else {"finalizers": [finalizer]}
+        self._released = {} if finalizer is None else {"$deleteFromPrimitiveList/finalizers": [finalizer]}
 
     async def claim(
         self,
@@ -81,11 +93,11 @@ class Claimer:
 
     async def _adopt(self, owner: Object, obj: Object) -> bool:
         reference = owner_reference(owner, self._owners.api_version, self._kind)
-        return await self._patch(obj, {"metadata": {"ownerReferences": [reference], "uid": uid_of(obj)}})
+        return await self._patch(obj, {"metadata": {"ownerReferences": [reference], "uid": uid_of(obj), **self._adopted}})
 
     async def _release(self, owner: Object, obj: Object) -> None:
         removal = {"$patch": "delete", "uid": uid_of(owner)}
-        await self._patch(obj, {"metadata": {"ownerReferences": [removal], "uid": uid_of(obj)}})
+        await self._patch(obj, {"metadata": {"ownerReferences": [removal], "uid": uid_of(obj), **self._released}})
 
     async def _patch(self, obj: Object, body: dict[str, Any]) -> bool:
         """The uid in the body makes the server refuse when the name now means another object."""

@@ -132,3 +132,52 @@ async def test_cron_makes_jobs() -> None:
             return not (await client.list(JOBS, "default"))["items"]
 
         await eventually(gone)
+
+
+async def test_a_pod_that_no_job_counts_may_go() -> None:
+    """Released by its labels, stripped of its owner by hand, or left by a Job that was deleted without it."""
+    async with cluster("Running") as client:
+        await client.create(JOBS, job(parallelism=3, completions=3))
+
+        async def running() -> list[Object]:
+            pods = (await client.list(PODS, "default"))["items"]
+            return pods if len(pods) == 3 and all(pod["metadata"].get("finalizers") for pod in pods) else []
+
+        released, stripped, orphaned = [name_of(pod) for pod in await eventually(running)]
+        labels = {"batch.kubernetes.io/controller-uid": "other", "controller-uid": "other"}
+        await client.patch(PODS, released, {"metadata": {"labels": labels}}, namespace="default")
+        metadata = {"ownerReferences": None, "labels": labels}
+        await client.patch(PODS, stripped, {"metadata": metadata}, namespace="default")
+
+        async def free(name: str) -> bool:
+            metadata = (await client.get(PODS, name, "default"))["metadata"]
+            return "finalizers" not in metadata and "ownerReferences" not in metadata
+
+        await eventually(lambda: free(released))
+        await eventually(lambda: free(stripped))
+        await client.delete(JOBS, "work", "default", propagation="Orphan")
+        await eventually(lambda: free(orphaned))
+
+
+async def test_an_adopted_pod_is_counted() -> None:
+    async with cluster() as client:
+        await client.create(
+            JOBS,
+            job(
+                parallelism=1,
+                completions=1,
+                suspend=True,
+                manualSelector=True,
+                selector={"matchLabels": {"a": "b"}},
+                template={**job()["spec"]["template"], "metadata": {"labels": {"a": "b"}}},
+            ),
+        )
+        spec = job()["spec"]["template"]["spec"]
+        metadata = {"name": "stray", "namespace": "default", "labels": {"a": "b"}}
+        await client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+        async def adopted() -> bool:
+            owners = (await client.get(PODS, "stray", "default"))["metadata"].get("ownerReferences", [])
+            return [each["kind"] for each in owners] == ["Job"]
+
+        await eventually(adopted)

@@ -30,6 +30,8 @@ class EndpointSliceStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
+        for endpoint in obj.get("endpoints") or ():
+            endpoint.setdefault("conditions", {})
         for port in obj.get("ports") or ():
             if port.get("name") is None:
                 port["name"] = ""
