@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.cluster import containerd, plan, preflight, processes, teardown
+from cli.cluster import containerd, plan, preflight, processes, teardown, unfinished
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
 from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
@@ -34,6 +34,8 @@ def down(data_dir: str, purge: bool, grace: int) -> None:
         clean_network(settings)
         if settings.cni_conf_dir:
             Path(settings.cni_conf_dir, CNI_FILE).unlink(missing_ok=True)
+        if teardown.kill_cgroup(layout.cgroup_root):
+            tell("killed processes of pods that the container runtime had lost")
         teardown.remove_cgroups(layout.cgroup_root)
         if left := teardown.unmount_below(layout.data_dir):
             raise click.ClickException(f"still mounted: {', '.join(left)}; a process uses it (fuser -m {left[0]})")
@@ -73,6 +75,7 @@ def remove_pods(layout: Layout, settings: Settings, grace: int) -> None:
         spec = containerd.specification(layout, settings)
         found = processes.find(plan.CONTAINERD, layout.data_dir, layout.run)
         if found is None:
+            unfinished.clear(containerd.private(layout, settings))
             adopt_or_start(layout, spec, None)
     if not containerd.wait(socket, API_SECONDS):
         raise click.ClickException(f"the container runtime at {socket} does not answer; see {layout.logs / 'containerd.log'}")

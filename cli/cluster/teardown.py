@@ -4,7 +4,9 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -67,9 +69,10 @@ def remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=False)
 
 
-def runtime_leftovers(marker: str) -> list[int]:
-    """Pids of containerd shims that serve ``marker`` (the socket of a private containerd), which outlive it by design."""
-    found = []
+def runtime_leftovers(marker: str) -> dict[int, str]:
+    """Pids of containerd shims that serve ``marker`` (the socket of a private containerd), which outlive it by design, and
+    the id of the pod that each serves."""
+    found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -78,17 +81,47 @@ def runtime_leftovers(marker: str) -> list[int]:
         except OSError:
             continue
         if argv and os.path.basename(argv[0]).startswith("containerd-shim") and marker in argv:
-            found.append(int(entry))
+            found[int(entry)] = argv[argv.index("-id") + 1] if "-id" in argv[:-1] else ""
     return found
 
 
-def remove_cgroups(name: str) -> None:
-    """Remove the cgroup ``name`` (absolute, as in ``--cgroup-root``) from every hierarchy; a busy one stays."""
+def cgroup_folders(name: str) -> list[Path]:
+    """Where the cgroup ``name`` (absolute, as in ``--cgroup-root``) is, in every hierarchy that has it."""
+    tops = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] not in ("cgroup", "cgroup2"):
-            continue
-        top = _unescape(before.split()[4]) + name
+        if after.split(" ", 1)[0] in ("cgroup", "cgroup2"):
+            tops.append(Path(_unescape(before.split()[4]) + name))
+    return [top for top in tops if top.is_dir()]
+
+
+def kill_cgroup(name: str, seconds: float = 5.0) -> int:
+    """Kill every process in the cgroup ``name`` and below; returns how many there were at first."""
+    deadline = time.monotonic() + seconds
+    first: set[int] | None = None
+    while pids := {pid for top in cgroup_folders(name) for pid in _processes_in(top)} - {os.getpid()}:
+        first = pids if first is None else first
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return len(first or ())
+
+
+def _processes_in(top: Path) -> list[int]:
+    found = []
+    for folder, _, files in os.walk(top):
+        if "cgroup.procs" in files:
+            with contextlib.suppress(OSError):
+                found += [int(line) for line in Path(folder, "cgroup.procs").read_text().split()]
+    return [pid for pid in found if pid > 0]  # 0 stands for a process that this pid namespace does not show
+
+
+def remove_cgroups(name: str) -> None:
+    """Remove the cgroup ``name`` from every hierarchy; a busy one stays."""
+    for top in cgroup_folders(name):
         # a cgroup's files cannot be removed, its directories only from the leaves up
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
