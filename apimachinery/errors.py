@@ -139,7 +139,9 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
 
 
 def too_many_requests(message: str, retry_after: int) -> StatusError:
-    """``retry_after`` in seconds."""
+    """``retry_after`` in seconds; with 0, client libraries do not ask again by themselves."""
+    if not retry_after:
+        return StatusError(make_status(429, "TooManyRequests", message, {}))
     details = {"retryAfterSeconds": retry_after}
     return StatusError(make_status(429, "TooManyRequests", message, details), {"Retry-After": str(retry_after)})
 

@@ -91,7 +91,7 @@ def route_table(
         info = strategy.info
         found = stores[info.gvr.group_resource]
         store = found if found.strategy is strategy else Store(strategy, found.objects)
-        scope = Scope(store, schemas, admission)
+        scope = Scope(store, schemas, admission, judges.authorizer)
         extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
         extra.update(_special(scope, stores, lookup, believed))
         table[info.gvr] = routes_of(scope, open_watches, extra)
@@ -116,8 +116,8 @@ def _review(info: ResourceInfo, judges: Judges) -> Endpoint:
 def _special(scope: Scope, stores: Mapping[str, Store], lookup: Lookup, believed: Believed) -> dict[tuple[str, str], Endpoint]:
     info = scope.info
     if info.gvr.group_resource == "pods":
-        listing = listing_in(stores)
-        return {("eviction", "create"): lambda call: evict(call, scope, listing)}
+        budgets = Scope(stores["poddisruptionbudgets.policy"], scope.schemas, scope.admission, scope.authorizer)
+        return {("eviction", "create"): lambda call: evict(call, scope, budgets)}
     if info.gvr.group_resource == "serviceaccounts" and believed.issuer is not None:
         issuer, audiences = believed.issuer, believed.audiences
         return {("token", "create"): lambda call: create_token(call, scope, issuer, audiences, lookup)}

@@ -6,8 +6,10 @@ from typing import Any
 
 from apimachinery.schema import Schemas, StructSchema
 from controlplane.apiserver.admission.chain import AdmissionChain
-from controlplane.apiserver.admission.interface import Attributes
+from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes
+from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.endpoints.options import WriteOptions
+from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.registry.store import Admit, Store
 from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Strategy
 from controlplane.apiserver.wire.call import Call
@@ -20,6 +22,7 @@ class Scope:
     store: Store
     schemas: Schemas
     admission: AdmissionChain
+    authorizer: Authorizer
 
     @property
     def strategy(self) -> Strategy:
@@ -69,9 +72,18 @@ class Scope:
         """Validating admission as the function that the registry calls at the right moment."""
 
         async def admit(obj: Object, old: Object | None) -> None:
-            if operation == "DELETE":
+            if operation == DELETE:
                 await self.admission.validate(self.attributes(call, operation, None, obj, dry_run))
+            elif operation == UPDATE and old is None:  # an update or apply of what does not exist makes it
+                await self._may_create(call)
+                await self.admission.validate(self.attributes(call, CREATE, obj, None, dry_run))
             else:
                 await self.admission.validate(self.attributes(call, operation, obj, old, dry_run))
 
         return admit
+
+    async def _may_create(self, call: Call) -> None:
+        """Who may change an object may not therefore make one. Raises 403."""
+        pending = authorize(self.authorizer, "create")(call)
+        if pending is not None:
+            await pending

@@ -5,6 +5,7 @@ validates, validating admission (handed in as a function) has its say, allocatio
 object and allocations together. Updates are guaranteed: they start over on the newest object when another writer was faster.
 """
 
+import asyncio
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,12 +40,22 @@ Admit = Callable[[Object, Object | None], Awaitable[None]]
 Change = Callable[[Object], Awaitable[Object | None]]
 """From a copy of the stored object to the wanted one; None leaves it as it is."""
 
-_TRIES = 30  # lost races before a writer is told to come back
+_TRIES = 1_000  # lost races before a writer is told to come back; somebody wins each, so upstream sets no bound at all
 _NAME_TRIES = 8  # generated names that were taken
 
 
 class _RacedError(Exception):
-    """Another writer was faster; start over on the newest object."""
+    """Another writer was faster; start over on the newest object, which is at least at ``version`` when that is known."""
+
+    def __init__(self, version: str = "") -> None:
+        super().__init__(version)
+        self.version = version
+
+
+async def _settled(raced: _RacedError) -> str:
+    """The version from which to read again. The cache may not have heard of the winner yet: give its feed a turn."""
+    await asyncio.sleep(0)
+    return raced.version
 
 
 def _names_a_version(obj: Object) -> bool:
@@ -167,10 +178,10 @@ class Store:
 
         ``on_missing`` makes the object where none exists (server-side apply); without it that is a 404.
         """
-        key = self.key(ctx.namespace, ctx.name)
+        key, version = self.key(ctx.namespace, ctx.name), ""
         for _ in range(_TRIES):
             try:
-                entry = await self.objects.get(key)
+                entry = await self.objects.get(key, version)
             except KeyError:
                 if on_missing is None:
                     raise self.not_found(ctx.name) from None
@@ -180,8 +191,8 @@ class Store:
                 return await self.create(ctx, made, admit), True
             try:
                 return await self._update_once(ctx, entry, change, admit, write), False
-            except _RacedError:
-                continue
+            except _RacedError as raced:
+                version = await _settled(raced)
         raise errors.server_timeout(self.info.plural, ctx.verb, 1, self.info.gvk.group)
 
     async def _update_once(self, ctx: Context, entry: Entry, change: Change, admit: Admit, write: Write) -> Entry:
@@ -208,8 +219,8 @@ class Store:
         unchanged = same_but_for_times(old, new)
 
         def replace(current: Object) -> Object | None:
-            if current["metadata"].get("resourceVersion") != str(entry.revision):
-                raise _RacedError
+            if (version := current["metadata"].get("resourceVersion")) != str(entry.revision):
+                raise _RacedError(version)
             return None if unchanged else stored
 
         def plan(_: Object, __: Object) -> tuple[Sequence[Condition], Sequence[Operation]]:
@@ -226,16 +237,16 @@ class Store:
     async def delete(self, ctx: Context, options: Object, admit: Admit) -> Deleted:
         """Remove the object, or mark it when a grace period or finalizers stand before that."""
         deletion.validate_options(options)
-        key = self.key(ctx.namespace, ctx.name)
+        key, version = self.key(ctx.namespace, ctx.name), ""
         for _ in range(_TRIES):
             try:
-                entry = await self.objects.get(key)
+                entry = await self.objects.get(key, version)
             except KeyError:
                 raise self.not_found(ctx.name) from None
             try:
                 return await self._delete_once(ctx, entry, dict(options), admit)
-            except _RacedError:
-                continue
+            except _RacedError as raced:
+                version = await _settled(raced)
         raise errors.server_timeout(self.info.plural, "delete", 1, self.info.gvk.group)
 
     async def _delete_once(self, ctx: Context, entry: Entry, options: Object, admit: Admit) -> Deleted:
@@ -269,8 +280,8 @@ class Store:
 
     async def _remove(self, entry: Entry) -> None:
         def unchanged(current: Object) -> None:
-            if current["metadata"].get("resourceVersion") != str(entry.revision):
-                raise _RacedError
+            if (version := current["metadata"].get("resourceVersion")) != str(entry.revision):
+                raise _RacedError(version)
 
         released = self.strategy.release(entry.decode())
         try:

@@ -1,5 +1,6 @@
 """The life of an object over HTTP: create, read, replace, delete, and what each refuses."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -140,3 +141,25 @@ async def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Any) -> 
         made = (await first.request("POST", MAPS, config_map(k="v"))).json
     async with running_apiserver("sqlite", tmp_path) as second:
         assert (await second.request("GET", f"{MAPS}/a")).json == made
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_writers_that_do_not_care_about_versions_all_get_through(backend: str) -> None:
+    """Lost races are the server's business, however many at once."""
+    async with running_apiserver(backend) as server:
+        await server.request("POST", MAPS, config_map())
+        merge = "application/merge-patch+json"
+
+        async def patch(number: int) -> int:
+            body = {"data": {f"k{number}": "v"}}
+            return (await server.request("PATCH", f"{MAPS}/a", body, content_type=merge)).status
+
+        assert await asyncio.gather(*map(patch, range(40))) == [200] * 40
+        assert len((await server.request("GET", f"{MAPS}/a")).json["data"]) == 40
+
+        async def remove() -> int:
+            return (await server.request("DELETE", f"{MAPS}/a")).status
+
+        codes = await asyncio.gather(*(patch(number) if number % 2 else remove() for number in range(20)))
+        assert codes.count(200) >= 1
+        assert set(codes) <= {200, 404}

@@ -103,3 +103,31 @@ async def test_a_kubelet_reads_only_the_secrets_of_its_pods(server: TestServer) 
     assert (
         await server.request("GET", "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", token="node-token")
     ).status == 404
+
+
+async def test_who_may_change_may_not_therefore_create(server: TestServer) -> None:
+    """Server-side apply and PUT make what does not exist: that takes the verb create."""
+    rules = [
+        {"verbs": ["get", "patch", "update"], "apiGroups": [""], "resources": ["configmaps"]},
+        {"verbs": ["get", "patch", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]},
+    ]
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": "changer"}, "rules": rules}
+    await server.request("POST", f"{RBAC}/clusterroles", body)
+    await server.request("POST", f"{RBAC}/namespaces/default/rolebindings", binding("b", "changer"))
+    assert await allowed(server, "GET", f"{MAPS}/x")
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    applied = "application/apply-patch+yaml"
+    for path, api_version, kind in ((MAPS, "v1", "ConfigMap"), (leases, "coordination.k8s.io/v1", "Lease")):
+        obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
+        attempts = [("PATCH", "?fieldManager=m", applied)] + ([("PUT", "", "application/json")] if kind == "Lease" else [])
+        for method, query, content_type in attempts:
+            for dry in ("", "&dryRun=All" if query else "?dryRun=All"):
+                answer = await server.request(
+                    method, f"{path}/x{query}{dry}", obj, content_type=content_type, token="viewer-token"
+                )
+                assert (answer.status, "cannot create resource" in answer.json["message"]) == (403, True)
+            assert (await server.request("GET", f"{path}/x")).status == 404
+        assert (await server.request("PATCH", f"{path}/x?fieldManager=a", obj, content_type=applied)).status == 201
+        changed = {**obj, "metadata": {"name": "x", "labels": {"a": "b"}}}
+        answer = await server.request("PATCH", f"{path}/x?fieldManager=m", changed, content_type=applied, token="viewer-token")
+        assert answer.status == 200

@@ -1,5 +1,6 @@
 """Writes to parts of objects: binding, eviction, status, scale, finalize, ephemeral containers."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ async def test_evictions_ask_disruption_budgets(server: TestServer, pod: Any) ->
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
     await server.request("POST", budgets, budget)
+    await server.request("PATCH", f"{budgets}/b/status", {"status": {"observedGeneration": 1}}, content_type=MERGE)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     refused = await server.request("POST", f"{PODS}/p/eviction", eviction)
     assert (refused.status, refused.json["reason"]) == (429, "TooManyRequests")
@@ -62,6 +64,101 @@ async def test_evictions_ask_disruption_budgets(server: TestServer, pod: Any) ->
     await server.request("DELETE", f"{budgets}/b")
     assert (await server.request("POST", f"{PODS}/p/eviction", eviction)).status == 201
     assert (await server.request("GET", f"{PODS}/p")).status == 404
+
+
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
+
+
+async def crowd(server: TestServer, count: int, *, ready: bool = True, phase: str = "Running") -> list[str]:
+    """Pods under one budget."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", account)
+    for number in range(count):
+        body = {
+            "metadata": {"name": f"p{number}", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        await server.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", **body})
+        await server.request("POST", f"{PODS}/p{number}/binding", {"metadata": {"name": f"p{number}"}, "target": {"name": "n1"}})
+        status = {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]}
+        await server.request("PATCH", f"{PODS}/p{number}/status", {"status": status}, content_type=MERGE)
+    return [f"p{number}" for number in range(count)]
+
+
+async def budget(server: TestServer, *, observed: int = 1, policy: str = "IfHealthyBudget", **status: int) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": policy}
+    await server.request(
+        "POST", BUDGETS, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+    )
+    counted = {"observedGeneration": observed, "expectedPods": 3, **status}
+    await server.request("PATCH", f"{BUDGETS}/b/status", {"status": counted}, content_type=MERGE)
+
+
+async def evict(server: TestServer, name: str, query: str = "") -> tuple[int, str]:
+    answer = await server.request("POST", f"{PODS}/{name}/eviction{query}", {**EVICTION, "metadata": {"name": name}})
+    causes = (answer.json.get("details") or {}).get("causes") or [{"message": answer.json.get("message", "")}]
+    return answer.status, causes[0]["message"]
+
+
+async def test_evictions_at_once_share_what_is_allowed(server: TestServer) -> None:
+    names = await crowd(server, 3)
+    await budget(server, disruptionsAllowed=2, currentHealthy=3, desiredHealthy=1)
+    assert (await evict(server, "p0", "?dryRun=All"))[0] == 201
+    assert (await server.request("GET", f"{BUDGETS}/b")).json["status"]["disruptionsAllowed"] == 2
+    results = await asyncio.gather(*(evict(server, name) for name in names))
+    assert sorted(code for code, _ in results) == [201, 201, 429], results
+    assert "The disruption budget b needs 1 healthy pods and has 3 currently" in [text for _, text in results]
+    status = (await server.request("GET", f"{BUDGETS}/b")).json["status"]
+    assert status["disruptionsAllowed"] == 0
+    assert set(status["disruptedPods"]) == {name for name, (code, _) in zip(names, results, strict=True) if code == 201}
+    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+        ("DisruptionAllowed", "False", "InsufficientPods")
+    ]
+    marked = [(await server.request("GET", f"{PODS}/{name}")).json for name in status["disruptedPods"]]
+    for pod in marked:
+        assert pod["metadata"]["deletionTimestamp"]
+        told = {one["type"]: one.get("reason") for one in pod["status"]["conditions"]}
+        assert told["DisruptionTarget"] == "EvictionByEvictionAPI"
+
+
+async def test_a_refused_eviction_is_not_repeated_by_libraries(server: TestServer) -> None:
+    await crowd(server, 1)
+    await budget(server, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
+    answer = await server.request("POST", f"{PODS}/p0/eviction", {**EVICTION, "metadata": {"name": "p0"}})
+    assert (answer.status, answer.headers.get("Retry-After")) == (429, None)
+    conditions = (await server.request("GET", f"{PODS}/p0")).json["status"]["conditions"]
+    assert "DisruptionTarget" not in [one["type"] for one in conditions]
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "expected"),
+    [
+        (
+            {"observed": 0, "disruptionsAllowed": 1},
+            True,
+            (429, "The disruption budget b is still being processed"),
+        ),
+        ({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2}, False, (201, "")),
+        ({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2}, False, (429, "needs 2 healthy pods and has 1")),
+        ({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2, "policy": "AlwaysAllow"}, False, (201, "")),
+        ({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2, "policy": "AlwaysAllow"}, True, (429, "needs 2")),
+    ],
+    ids=["not-counted-yet", "unready-is-free", "unready-and-too-few", "unready-always", "ready-never-always"],
+)
+async def test_what_an_eviction_costs(server: TestServer, status: dict[str, Any], ready: bool, expected: tuple[int, str]) -> None:
+    await crowd(server, 1, ready=ready)
+    await budget(server, **status)
+    code, text = await evict(server, "p0")
+    assert (code, expected[1] in text) == (expected[0], True)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
+async def test_pods_that_do_not_run_cost_nothing(server: TestServer, phase: str) -> None:
+    await crowd(server, 1, phase=phase)
+    await budget(server, disruptionsAllowed=0, currentHealthy=0, desiredHealthy=1)
+    assert (await evict(server, "p0"))[0] == 201
+    assert "disruptedPods" not in (await server.request("GET", f"{BUDGETS}/b")).json["status"]
 
 
 async def test_status_and_spec_are_written_apart(server: TestServer, pod: Any) -> None:
