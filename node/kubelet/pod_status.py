@@ -287,14 +287,14 @@ def _dated(pod: Pod, wanted: Status, given: Inputs) -> Status:
 
 
 def _initialized_condition(pod: Pod, phase: str, init: Sequence[Status]) -> Status:
+    """A pod that failed while it was initialized still says which containers kept it."""
     if phase == "Succeeded":
         return {"status": "True", "reason": "PodCompleted"}
     if _initialized(pod, init):
         return {"status": "True"}
     late = [status["name"] for status in init if status["state"].get("terminated", {}).get("exitCode") != 0]
-    reason = "PodFailed" if phase == "Failed" else "ContainersNotInitialized"
     message = f"containers with incomplete status: [{' '.join(late)}]"
-    return {"status": "False", "reason": reason, **({"message": message} if phase != "Failed" else {})}
+    return {"status": "False", "reason": "ContainersNotInitialized", "message": message}
 
 
 def _containers_ready(pod: Pod, phase: str, init: Sequence[Status], main: Sequence[Status]) -> Status:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apimachinery import errors, fieldpath, fields, labels
@@ -111,16 +111,19 @@ def selection(query: Mapping[str, str], strategy: Strategy, name: str = "") -> S
         by_field = fields.parse(field_text) if field_text else fields.EVERYTHING
     except ValueError as problem:
         raise errors.bad_request(str(problem)) from None
-    for requirement in by_field.requirements:
-        _check_field(requirement.field, strategy)
+    by_field = fields.Selector(tuple(_known(requirement, strategy) for requirement in by_field.requirements))
     if name and not any(one == ("metadata.name", name) for one in by_field.equals()):
         by_field = fields.Selector((*by_field.requirements, fields.Requirement("metadata.name", "=", name)))
     return Selection(by_label, by_field)
 
 
-def _check_field(name: str, strategy: Strategy) -> None:
+def _known(requirement: fields.Requirement, strategy: Strategy) -> fields.Requirement:
+    """The requirement in terms of what is extracted from stored objects; a 400 for a field that the kind does not offer."""
+    name = requirement.field
+    if name in strategy.selectable_aliases:
+        return replace(requirement, field=strategy.selectable_aliases[name])
     if name in _ALWAYS_SELECTABLE or name in strategy.selectable_names:
-        return
+        return requirement
     if strategy.selectable_names:
         raise errors.bad_request(f"field label not supported: {name}")
     raise errors.bad_request(f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"')

@@ -143,6 +143,8 @@ class Strategy:
         return {}
 
     selectable_names: frozenset[str] = frozenset()  # the keys selectable_fields can give; others are a 400
+    # Keys that clients use for such fields where this version has other names for them than the stored form has.
+    selectable_aliases: Mapping[str, str] = {}
 
     def spec_changed(self, obj: Object, old: Object) -> bool:
         """Whether ``metadata.generation`` grows: anything but metadata and status differs."""

@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -177,6 +178,41 @@ async def test_events_of_both_groups_are_one_object(server: TestServer) -> None:
     path = "/apis/events.k8s.io/v1/namespaces/default/events?watch=1&timeoutSeconds=1"
     seen = [event async for event in events(server, path)]
     assert (seen[0]["type"], seen[0]["object"]["apiVersion"], seen[0]["object"]["note"]) == ("ADDED", "events.k8s.io/v1", "hello")
+
+
+@pytest.mark.parametrize(
+    ("group", "selector", "found"),
+    [
+        ("apis/events.k8s.io/v1", "reportingController=test", 1),
+        ("apis/events.k8s.io/v1", "reportingController=other", 0),
+        ("apis/events.k8s.io/v1", "regarding.name=p,type=Normal", 1),
+        ("apis/events.k8s.io/v1", "regarding.name!=p", 0),
+        ("api/v1", "source=test", 1),  # the reporting component, when no source is told
+        ("api/v1", "involvedObject.name=p,reportingComponent=test", 1),
+        ("apis/events.k8s.io/v1", "involvedObject.name=p", None),
+        ("api/v1", "regarding.name=p", None),
+    ],
+)
+async def test_each_group_selects_events_by_its_own_names(
+    server: TestServer, group: str, selector: str, found: int | None
+) -> None:
+    body = {
+        "metadata": {"name": "e"},
+        "eventTime": "2026-11-30T11:16:38.000001Z",
+        "reportingController": "test",
+        "reportingInstance": "test-1",
+        "action": "Testing",
+        "reason": "Tested",
+        "type": "Normal",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    }
+    made = await server.request("POST", "/apis/events.k8s.io/v1/namespaces/default/events", body)
+    assert made.status == 201, made.json
+    listed = await server.request("GET", f"/{group}/namespaces/default/events?fieldSelector={quote(selector)}")
+    if found is None:
+        assert (listed.status, listed.json["message"]) == (400, f"field label not supported: {selector.partition('=')[0]}")
+    else:
+        assert len(listed.json["items"]) == found
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps/v1", "/apis/apps", "/openapi/v3", "/openapi/v3/api/v1"])

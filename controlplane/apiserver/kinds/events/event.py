@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from apimachinery import fieldpath
@@ -30,8 +31,10 @@ class NewEventStrategy(Strategy):
 
     info = ResourceInfo(GroupVersionKind("events.k8s.io", "v1", "Event"), "events", "event", True, short_names=("ev",))
     columns = EVENT_COLUMNS
-    selectable_names = (
-        SELECTABLE | {name.replace("involvedObject.", "regarding.") for name in SELECTABLE} | {"reportingController"}
+    selectable_names = frozenset({"reason", "type"})
+    selectable_aliases = MappingProxyType(
+        {name.replace("involvedObject.", "regarding."): name for name in SELECTABLE if name.startswith("involvedObject.")}
+        | {"reportingController": "reportingComponent"}
     )
     allow_create_on_update = True
 
@@ -76,9 +79,7 @@ class NewEventStrategy(Strategy):
         return converted
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        values = event_fields(self.to_stored(obj))
-        renamed = {name.replace("involvedObject.", "regarding."): value for name, value in values.items()}
-        return {**values, **renamed, "reportingController": values["reportingComponent"]}
+        return event_fields(self.to_stored(obj))
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         return event_row(self.to_stored(obj), now)

@@ -72,6 +72,16 @@ def test_a_new_pod() -> None:
     assert status["observedGeneration"] == 1
 
 
+def test_a_pod_that_failed_before_it_was_initialized_says_at_which_container() -> None:
+    inits = [container("i"), container("j")]
+    status = made(pod(initContainers=inits, restartPolicy="Never"), seen(one("i", State.EXITED), one("j", State.EXITED, 1)))
+    assert status["phase"] == "Failed"
+    found = condition(status, "Initialized")
+    assert (found["status"], found["reason"]) == ("False", "ContainersNotInitialized")
+    assert found["message"] == "containers with incomplete status: [j]"
+    assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+
 def test_a_ready_pod() -> None:
     status = made(pod(), seen(one()))
     assert {each["type"]: each["status"] for each in status["conditions"]} == dict.fromkeys(

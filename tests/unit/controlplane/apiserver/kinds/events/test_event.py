@@ -87,4 +87,5 @@ def test_selectable_fields() -> None:
     values = CORE.selectable_fields(stored)
     assert values["involvedObject.name"] == "p"
     assert values["reportingComponent"] == "kubelet"
-    assert NEW.selectable_fields(EVENT)["regarding.name"] == "p"
+    assert NEW.selectable_fields(EVENT) == values
+    assert set(NEW.selectable_aliases.values()) <= CORE.selectable_names
