@@ -7,8 +7,8 @@ is one ``client.transport.Transport``.
 import random
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 
@@ -21,6 +21,11 @@ from client.transport import AioTransport, Request, Response, Transport, Transpo
 from client.watch import Watch
 from component import logs
 from component.clock import Clock, RealClock
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+    from component.metrics import Registry
 
 Object = dict[str, Any]
 _log = logs.get(__name__)
@@ -64,7 +69,18 @@ class Client:
         self.user_agent = f"pybernetes-{component}/0.1.0 (linux) kubernetes/v1.36"
         self._transport = transport or AioTransport(config, self.user_agent, self.clock)
         self._limiter = limiter
+        self._requests: Counter | None = None
+        self._host = urlsplit(config.server).netloc
         self._random = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+
+    def count_requests(self, metrics: "Registry") -> None:
+        """Count answers and failures from now on, by upstream's name."""
+        labels = ("code", "host", "method")
+        self._requests = metrics.counter("rest_client_requests", "Requests by status code, method, and host.", labels)
+
+    def _count(self, method: str, code: str) -> None:
+        if self._requests is not None:
+            self._requests.labels(code, self._host, method).inc()
 
     async def __aenter__(self) -> Self:
         return self
@@ -282,11 +298,13 @@ class Client:
             try:
                 response = await self._transport.send(request)
             except TransportError as error:
+                self._count(request.method, "<error>")
                 refused += 1
                 if refused > _CONNECT_RETRIES or (error.sent and request.method not in ("GET", "HEAD")):
                     raise
                 await self.clock.sleep(0.05 * 2**refused * (1 + self._random.random()))
                 continue
+            self._count(request.method, str(response.status))
             if response.status < 400:
                 return response
             pause = retry_after(response.status, response.headers)

@@ -165,7 +165,7 @@ def _report(name: str, error: BaseException) -> None:
     leaves = list(_leaves(error))
     if all(isinstance(leaf, OSError | OperatorError | StatusError) and str(leaf) for leaf in leaves):
         sys.stderr.write(f"Error: {name}: {logs.redact_text('; '.join(map(_sentence, leaves)))}\n")
-        if not _log.enabled(2):
+        if not _log.enabled(4):
             return
     _log.exception("Daemon failed", daemon=name, err=error)
 

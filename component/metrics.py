@@ -9,6 +9,8 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
+from component.version import GIT_VERSION, MAJOR, MINOR
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 EXPONENTIAL_MS = tuple(0.001 * 2**power for power in range(15))
 """Buckets from 1 ms to 16 s, upstream's usual ones."""
@@ -26,6 +28,9 @@ class Registry:
         self._made: dict[str, Counter | Gauge | Histogram] = {}
         if process:
             ProcessCollector(registry=self.collectors)
+            about = {"major": MAJOR, "minor": MINOR, "git_version": GIT_VERSION}
+            text = "Version of this program; always 1."
+            self.gauge("kubernetes_build_info", text, tuple(about)).labels(**about).set(1)
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:  # noqa: A002 - Prometheus' word
         made = self._made.get(name)

@@ -77,6 +77,7 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
     health = Health()
     identity = f"{os.uname().nodename}_{uuid.uuid4()}"
     async with Client(config, component=name) as client, _served(options, Guard(client, options), health, metrics):
+        client.count_requests(metrics)
         given = Host(client, health, metrics, identity)
         if options["leader_elect"]:
             await _elected(options, given, lead)
@@ -118,7 +119,12 @@ async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host
         timing=timing,
     )
 
+    leading = given.metrics.gauge("leader_election_master_status", "1 while this process leads.", ("name",))
+    status = leading.labels(options["leader_elect_resource_name"])
+    status.set(0)
+
     async def work() -> None:
+        status.set(1)
         await lead(given)
 
     try:

@@ -98,6 +98,7 @@ class Proxy:
         clock = client.clock
         self._settings = settings
         self._registry = Registry()
+        client.count_requests(self._registry)
         self._metrics = ProxyMetrics(self._registry)
         for table in ("nat", "filter"):
             self._metrics.rules.labels(table, "IPv4").set_function(partial(backend.rules_in, table))

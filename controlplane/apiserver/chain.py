@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from aiohttp.web_request import BaseRequest
+from prometheus_client import Gauge
 
 from apimachinery import errors
 from apimachinery.codecs.json import encode
@@ -39,6 +40,7 @@ class Parts:
     authenticator: Authenticator
     authorizer: Authorizer
     metrics: RequestMetrics
+    inflight: Gauge
     audit_sink: Sink | None
     max_reads: int
     max_writes: int
@@ -54,7 +56,7 @@ def filters(parts: Parts) -> list[Filter]:
         audit(parts.audit_sink) if parts.audit_sink else None,  # before authentication: refused requests are events too
         authenticate(parts.authenticator, parts.user_headers),
         impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
-        in_flight(parts.max_reads, parts.max_writes),  # after authentication: administrators are never shut out
+        in_flight(parts.max_reads, parts.max_writes, parts.inflight),  # after authentication: administrators are never shut out
         authorize(parts.authorizer),
     ]
     return [step for step in ordered if step is not None]

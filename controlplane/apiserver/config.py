@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-GIT_VERSION, MAJOR, MINOR = "v1.36.0+pybernetes", "1", "36"
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 

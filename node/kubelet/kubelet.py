@@ -47,7 +47,9 @@ class Kubelet:
         try:
             version = await connection.wait_for_runtime(link.runtime, self._clock)
             async with Client(self._credentials, component="kubelet", clock=self._clock) as client:
-                await self._work(Given(config, self._clock, client, link, version, facts, Registry()))
+                metrics = Registry()
+                client.count_requests(metrics)
+                await self._work(Given(config, self._clock, client, link, version, facts, metrics))
         finally:
             await link.close()
 

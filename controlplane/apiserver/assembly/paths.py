@@ -10,9 +10,9 @@ from apimachinery.gvk import GroupVersion
 from apimachinery.schema import Schemas
 from component.healthz import Health
 from component.metrics import Registry
+from component.version import GIT_VERSION, MAJOR, MINOR
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.authentication.keys import jwks
-from controlplane.apiserver.config import GIT_VERSION, MAJOR, MINOR
 from controlplane.apiserver.discovery import AGGREGATED_KIND, Discovery, Listed
 from controlplane.apiserver.discovery import Document as DiscoveryDocument
 from controlplane.apiserver.endpoints.paths import PathEndpoint, Paths, document, health, metrics, openid_configuration, version

@@ -128,7 +128,8 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     limits = (serving.max_reads, serving.max_writes, serving.request_timeout)
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
-    return chain.Parts(wired.authenticator, wired.authorizer, requests, sink, *limits, user_headers)
+    inflight = base.metrics.gauge("apiserver_current_inflight_requests", "Requests under way.", ("request_kind",))
+    return chain.Parts(wired.authenticator, wired.authorizer, requests, inflight, sink, *limits, user_headers)
 
 
 async def _listen(

@@ -1,5 +1,7 @@
 """A bound on how many requests are worked on at once: readers and writers apart, long-running requests not counted."""
 
+from prometheus_client import Gauge
+
 from apimachinery import errors
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
@@ -14,9 +16,14 @@ def is_long_running(call: Call) -> bool:
     return call.info.verb == "watch" or (call.info.is_resource and call.info.subresource in _LONG_RUNNING)
 
 
-def in_flight(max_reads: int, max_writes: int) -> Filter:
-    """Refuses with 429 what is over the bound; 0 means no bound. Administrators always get in, to see what is wrong."""
+def in_flight(max_reads: int, max_writes: int, gauge: Gauge) -> Filter:
+    """Refuses with 429 what is over the bound; 0 means no bound. Administrators always get in, to see what is wrong.
+
+    ``gauge`` shows how many there are.
+    """
     used = {True: 0, False: 0}
+    gauge.labels("readOnly").set_function(lambda: used[True])
+    gauge.labels("mutating").set_function(lambda: used[False])
     bounds = {True: max_reads, False: max_writes}
 
     def step(call: Call) -> None:

@@ -65,14 +65,19 @@ def test_clients_wait_for_the_server_and_outlive_its_absence(keys: Bench) -> Non
 def test_who_reads_what_on_the_health_port(keys: Bench) -> None:
     server = keys.start_apiserver()
     scheduler, port = start(keys, "scheduler")
-    keys.wait(scheduler, lambda: keys.get("/healthz", port=port).status == 200)
+    keys.wait(scheduler, lambda: keys.get("/readyz", port=port).status == 200 and holder(keys))
     assert "[+]ping ok" in keys.get("/livez?verbose", port=port).body
     for at, name in ((port, "scheduler_schedule_attempts_total"), (keys.port, "apiserver_request_total")):
         assert [keys.get("/metrics", port=at, token=token).status for token in ("", "wrong")] == [403, 401]
-        assert f"# TYPE {name}" in keys.get("/metrics", port=at, token=keys.token).body
+        told = keys.get("/metrics", port=at, token=keys.token).body
+        assert f"# TYPE {name}" in told
+        assert 'kubernetes_build_info{git_version="v1.36' in told
         assert keys.get("/readyz/ping", port=at).status == 403
         assert keys.get("/readyz/ping", port=at, token=keys.token).body == "ok"
         assert keys.get("/nowhere", port=at, token=keys.token).status == 404
+    told = keys.get("/metrics", port=port, token=keys.token).body
+    assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in told
+    assert 'rest_client_requests_total{code="201",host="127.0.0.1' in told
     for daemon in (scheduler, server):
         assert daemon.stop() == 0
 
