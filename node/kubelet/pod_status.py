@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery.meta import generation, get_condition, is_deleting
+from apimachinery.meta import generation, get_condition
 from apimachinery.objects import pods
 from apimachinery.times import format_time
 from node.kubelet.runtime.actions import should_restart
@@ -325,8 +325,3 @@ def _gates(pod: Pod, given: Inputs) -> Status:
         return {"status": "True"}
     text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     return {"status": "False", "reason": "ReadinessGatesNotReady", "message": text}
-
-
-def is_finished(pod: Pod, status: Mapping[str, Any]) -> bool:
-    """The pod ended by itself: nothing of it will run again, though it may stay in the API for long."""
-    return status.get("phase") in ("Succeeded", "Failed") and not is_deleting(pod)

@@ -11,7 +11,7 @@ The runtime is the truth: after a restart of the kubelet the first look finds wh
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -54,9 +54,8 @@ class Worker:
 class PodWorkers:
     """All workers. ``run`` owns their tasks; every other method only notes something and wakes a worker."""
 
-    def __init__(self, tools: Tools, gone: Callable[[str], None] = lambda uid: None) -> None:
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._gone = gone
         self._workers: dict[str, Worker] = {}
         self._group: asyncio.TaskGroup | None = None
         self._stopped = asyncio.Event()
@@ -73,17 +72,9 @@ class PodWorkers:
     def uids(self) -> list[str]:
         return list(self._workers)
 
-    def phase(self, uid: str) -> Phase | None:
-        worker = self._workers.get(uid)
-        return worker.phase if worker else None
-
     def terminating(self, uid: str) -> bool:
         worker = self._workers.get(uid)
         return worker is not None and worker.phase is not Phase.SYNCING
-
-    def pod(self, uid: str) -> Pod | None:
-        worker = self._workers.get(uid)
-        return worker.pod if worker else None
 
     def update(self, pod: Pod) -> None:
         """The pod is new or has changed; a deletion, or a shorter grace period, interrupts what its worker is doing."""
@@ -167,7 +158,6 @@ class PodWorkers:
                 break
         del self._workers[worker.uid]
         self._disarm(worker)
-        self._gone(worker.uid)
 
     async def _step(self, worker: Worker, sync: PodSync) -> None:
         if worker.phase is Phase.SYNCING and worker.pod is not None:

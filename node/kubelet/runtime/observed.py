@@ -1,7 +1,7 @@
 """What the runtime holds of one pod, as plain values. Made by ``pleg`` from CRI answers, read by every decision."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from cri.api import runtime_v1_pb2 as pb
@@ -121,18 +121,20 @@ class ObservedPod:
 def container_of(listed: pb.Container, status: pb.ContainerStatus | None) -> ObservedContainer:
     """One container from its list entry and, where it was fetched, its status."""
     name = listed.labels.get(names.CONTAINER_NAME, listed.metadata.name)
-    if status is None:
-        return ObservedContainer(
-            listed.id, name, listed.pod_sandbox_id, STATES[listed.state], listed.metadata.attempt, listed.created_at,
-            annotations=dict(listed.annotations),
-        )  # fmt: skip
-    return ObservedContainer(
+    bare = ObservedContainer(
         id=listed.id,
         name=name,
         sandbox_id=listed.pod_sandbox_id,
-        state=STATES[status.state],
+        state=STATES[listed.state],
         attempt=listed.metadata.attempt,
-        created_at=status.created_at,
+        created_at=listed.created_at,
+        annotations=dict(listed.annotations),
+    )
+    if status is None:
+        return bare
+    return replace(
+        bare,
+        state=STATES[status.state],
         started_at=status.started_at,
         finished_at=status.finished_at,
         exit_code=status.exit_code,
@@ -141,7 +143,6 @@ def container_of(listed: pb.Container, status: pb.ContainerStatus | None) -> Obs
         image=status.image.image,
         image_id=status.image_id or status.image_ref,
         log_path=status.log_path,
-        annotations=dict(listed.annotations),
     )
 
 
