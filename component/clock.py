@@ -84,8 +84,8 @@ class FakeClock:
     """Virtual time: it stands still until ``advance``, then fires what is due, earliest first, ties in order of arrival.
 
     After each firing the loop gets ``turns`` turns, so that a task woken at second 1 may arrange something for second 2
-    inside one ``advance(3)``. What it does not imitate: wall time never jumps, and code that waits for real I/O sees no
-    time pass.
+    inside one ``advance(3)``. Wall time jumps only by ``jump``. What it does not imitate: code that waits for real I/O sees
+    no time pass.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, turns: int = 25) -> None:
@@ -100,6 +100,10 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self._elapsed
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the wall clock."""
+        self._start += timedelta(seconds=seconds)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:

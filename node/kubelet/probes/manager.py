@@ -155,7 +155,7 @@ class ProbeManager:
             settled=partial(self._settled, kind, state),
             failed=partial(self._note, kind, container, state),
         )
-        running_for = self._clock.now().timestamp() - instance.started_at
+        running_for = max(0.0, self._clock.now().timestamp() - instance.started_at)  # the clock may have been set back
         try:
             await worker.work(kind, settings, self._clock, hooks, running_for, known=known)
         except Exception as error:  # one broken probe must not take the kubelet down; its last verdict stands

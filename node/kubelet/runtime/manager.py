@@ -45,6 +45,7 @@ class RuntimeManager:
         self._host = host
         self._containers = Containers(host)
         self._restarts = Backoff(host.clock)
+        self._exits: dict[str, float] = {}  # by container id
 
     async def perform(self, pod: Pod, plan: Plan, observed: ObservedPod, volumes: Mapping[str, Mount]) -> Outcome:
         """Do what the plan says, in upstream's order: kill, sandbox, ephemeral, init, containers. Raises SandboxError."""
@@ -114,9 +115,12 @@ class RuntimeManager:
         outcome.retry(left)
 
     def _ended(self, container: ObservedContainer) -> float:
-        """When it exited, in the clock's monotonic time: the runtime dates by the wall clock."""
-        ago = self._host.clock.now().timestamp() - container.finished_at / 1e9
-        return self._host.clock.monotonic() - max(0.0, ago)
+        """When it exited, in the clock's monotonic time. The runtime dates by the wall clock, which may be set: it is asked
+        once."""
+        if container.id not in self._exits:
+            ago = self._host.clock.now().timestamp() - container.finished_at / 1e9
+            self._exits[container.id] = self._host.clock.monotonic() - max(0.0, ago)
+        return self._exits[container.id]
 
     async def kill_pod(self, pod: Pod | None, observed: ObservedPod, grace: int | None = None) -> None:
         """Stop all containers, sidecars after the others and in reverse order, then the sandboxes. Raises ``cri.errors``."""
@@ -158,6 +162,8 @@ class RuntimeManager:
     def collect(self) -> None:
         """Called now and then: drops back-offs nobody needs."""
         self._restarts.collect()
+        recent = self._host.clock.monotonic() - 2 * self._restarts.maximum
+        self._exits = {cid: ended for cid, ended in self._exits.items() if ended > recent}
 
 
 async def _all(stops: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -162,11 +162,11 @@ def sandbox_of(listed: pb.PodSandbox, status: pb.PodSandboxStatus | None) -> Obs
 def pod_of(
     uid: str, name: str, namespace: str, sandboxes: Iterable[ObservedSandbox], containers: Iterable[ObservedContainer]
 ) -> ObservedPod:
-    """Order the instances newest first."""
+    """Order the instances newest first: by attempt, as their dates are those of a clock that may have been set back."""
     return ObservedPod(
         uid,
         name,
         namespace,
         tuple(sorted(sandboxes, key=lambda each: (each.attempt, each.created_at), reverse=True)),
-        tuple(sorted(containers, key=lambda each: (each.created_at, each.attempt), reverse=True)),
+        tuple(sorted(containers, key=lambda each: (each.attempt, each.created_at), reverse=True)),
     )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
 from cri.fake import Behaviour, FakeContainerd
@@ -44,6 +46,41 @@ async def test_an_exited_container_is_restarted_at_once_then_with_back_off(tmp_p
             await bench.until(lambda want=restart: bench.status(web)["containerStatuses"][0]["restartCount"] == want)  # type: ignore[misc]
         assert bench.status(web)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
         assert len(bench.runtime.containers) == 2, "only the last dead instance is kept"
+
+
+@pytest.mark.parametrize("jump", [-7200, 7200])
+async def test_setting_the_clock_does_not_change_a_back_off(tmp_path: Path, jump: float) -> None:
+    async with running_workers(tmp_path) as bench:
+        web = pod()
+        bench.apply(web)
+        for _ in range(2):
+            await bench.until(lambda: bench.runtime.running())
+            bench.runtime.exit(bench.runtime.running()["main"].id, code=1)
+            await bench.relist()
+        await bench.until(lambda: bench.state(web).get("waiting", {}).get("reason") == "CrashLoopBackOff")
+        bench.clock.jump(jump)
+        bench.workers.nudge("uid-web")
+        await bench.settle()
+        assert not bench.runtime.running()
+        await bench.advance(11)
+        await bench.until(lambda: bench.runtime.running())
+
+
+async def test_a_clock_set_back_doubles_no_container(tmp_path: Path) -> None:
+    async with running_workers(tmp_path) as bench:
+        web = pod(containers=[container(readinessProbe={"exec": {"command": ["true"]}, "initialDelaySeconds": 5})])
+        bench.apply(web)
+        await bench.until(lambda: bench.runtime.running())
+        bench.clock.jump(-7200)
+        bench.runtime.exit(bench.runtime.running()["main"].id, code=1)
+        await bench.relist()
+        await bench.until(lambda: bench.runtime.running())
+        for _ in range(3):
+            bench.workers.nudge("uid-web")
+            await bench.relist()
+        assert len(bench.runtime.containers) == 2
+        await bench.until(lambda: "running" in bench.state(web))
+        await bench.advance_until(lambda: bench.status(web)["containerStatuses"][0]["ready"], 30)
 
 
 async def test_a_job_like_pod_ends_by_itself(tmp_path: Path) -> None:
