@@ -7,13 +7,14 @@ are not OpenAPI as served: optional types are unions with null, which is undone 
 
 The output keeps each definition as JSON *text* inside one JSON object, so that a process pays only for the kinds it uses:
 
-- ``structure.json``: ``{"definitions": {name: text}, "kinds": {"group/version/Kind": name}}``; a text is a list
-  ``[atomic, required, fields, kinds, kept]``, fields map a name to a type, or to ``[type, attributes]``; ``kept`` names the
+- ``structure.json``: ``{"made_by": ..., "definitions": {name: text}, "kinds": {"group/version/Kind": name}}``; a text is a
+  list ``[atomic, required, fields, kinds, kept]``, fields map a name to a type, or to ``[type, attributes]``; ``kept`` names the
   scalars, lists and maps that survive when empty
 - ``descriptions.json``: ``{name: text}`` with the description of the definition (key ``""``) and of its fields
 - ``protobuf.json``: ``{message: text}`` with rows ``[name, JSON name, number, type, "repeated"?, "kept"?]``
 """
 
+import hashlib
 import importlib.util
 import json
 import sys
@@ -114,7 +115,13 @@ def structure(definitions: dict[str, Any], facts: "Facts") -> dict[str, Any]:
         texts[name] = compact(definition)
         if len(definition[3]) == 1:  # options such as DeleteOptions exist in every group; they are found by name
             kinds["/".join(definition[3][0])] = name
-    return {"definitions": texts, "kinds": kinds}
+    return {"made_by": made_by(Path(__file__)), "definitions": texts, "kinds": kinds}
+
+
+def made_by(script: Path) -> str:
+    """Which generator made the data; ``apimachinery.schema.loader`` compares, so that a checkout never runs on stale data."""
+    facts = "".join(f"{path.name} {path.stat().st_size}" for path in sorted((script.parent / "facts").iterdir()))
+    return hashlib.sha256(script.read_bytes() + facts.encode()).hexdigest()[:16]
 
 
 def descriptions(definitions: dict[str, Any]) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""What every test gets: no event loop that nobody closes, and the generated schema where the package was not built."""
+"""What every test gets: no event loop that nobody closes, and what the package's build generates."""
 
 import asyncio
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -21,11 +22,22 @@ ROOT = Path(__file__).parent.parent
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Stopwatch(), "stopwatch")
-    if not (ROOT / "apimachinery/schema/data/structure.json").exists():
-        sys.path.insert(0, str(ROOT / "scripts"))
-        import schema_data
+    _generate()
 
+
+def _generate() -> None:
+    """What the package's build makes, where it is missing or older than its sources: pulling new sources runs no build."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import cri_stubs
+    import schema_data
+
+    structure = ROOT / "apimachinery/schema/data/structure.json"
+    made_by = schema_data.made_by(ROOT / "scripts/schema_data.py")
+    if not structure.exists() or json.loads(structure.read_bytes()).get("made_by") != made_by:
         schema_data.generate(ROOT)
+    stubs, proto = ROOT / "cri/api/runtime_v1_pb2.py", ROOT / cri_stubs.PROTO
+    if not stubs.exists() or stubs.stat().st_mtime < proto.stat().st_mtime:
+        cri_stubs.generate(ROOT)
 
 
 class Stopwatch:

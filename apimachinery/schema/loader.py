@@ -4,8 +4,10 @@ Loading parses one JSON object of 700 short texts, about 2 ms; a definition beco
 looks inside it.
 """
 
+import hashlib
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -92,9 +94,26 @@ class Schemas:
 
 @cache
 def load() -> Schemas:
-    """The built-in schemas, read once per process."""
+    """The built-in schemas, read once per process. Raises StaleDataError in a checkout whose data is of another version."""
     raw = orjson.loads(read_data("structure.json"))
+    script = Path(str(resources.files("apimachinery"))).parent / "scripts" / "schema_data.py"
+    check_fresh(raw.get("made_by", ""), script)
     return Schemas(raw["definitions"], raw["kinds"])
+
+
+class StaleDataError(RuntimeError):
+    """The generated data is not what the sources beside it would make."""
+
+
+def check_fresh(made_by: str, script: Path) -> None:
+    """An installed package has no generator beside it, and its data is as old as itself."""
+    try:
+        facts = "".join(f"{path.name} {path.stat().st_size}" for path in sorted((script.parent / "facts").iterdir()))
+        expected = hashlib.sha256(script.read_bytes() + facts.encode()).hexdigest()[:16]
+    except OSError:
+        return
+    if made_by != expected:
+        raise StaleDataError(f"the generated schema data is older than its sources; run `python {script}`")
 
 
 def read_data(name: str) -> bytes:
