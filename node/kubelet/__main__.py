@@ -48,7 +48,11 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--pod-manifest-path": ("static_pod_path", {"type": _PATH, "help": "Folder (or file) of static pods."}),
     "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
     "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
-}
+    "--pod-routes": ("pod_routes", {
+        "type": click.Choice(["none", "direct"]),
+        "help": "Route to the pods of other nodes: direct when all nodes share one network segment [none].",
+    }),
+}  # fmt: skip
 
 
 def _params() -> list[click.Parameter]:

@@ -44,6 +44,7 @@ from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.manager import Manager as VolumeManager
 from node.network.manager import PodNetwork
+from node.network.routes import NetlinkRoutes, PodRoutes
 
 _STARTS_AT_ONCE = 4
 _STATIC_PERIOD = 1.0  # looking at time stamps is cheap; upstream gets the same promptness from inotify
@@ -93,6 +94,7 @@ class Parts:
     reporter: NodeReporter
     lease: NodeLease
     network: PodNetwork
+    routes: PodRoutes | None
     rotator: LogRotator
     housekeeping: Housekeeping
     facade: Facade
@@ -137,6 +139,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         reporter=NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder),
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
+        routes=_routes(given, informers),
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
@@ -198,6 +201,17 @@ def _network(given: Given, informers: InformerFactory) -> PodNetwork:
             on_update=lambda old, new: network.set_cidrs(node_status.pod_cidrs(new)),
         )
     return network
+
+
+def _routes(given: Given, informers: InformerFactory) -> PodRoutes | None:
+    if given.config.pod_routes != "direct":
+        return None
+    routes = PodRoutes(NetlinkRoutes(), given.node_name, given.clock)
+    nodes = informers.informer(NODES)
+    nodes.add_handler(
+        on_add=routes.node_changed, on_update=lambda old, new: routes.node_changed(new), on_delete=routes.node_removed
+    )
+    return routes
 
 
 def _static(given: Given, wanted: PodManager, running: Callable[[str], bool]) -> StaticFiles | None:

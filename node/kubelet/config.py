@@ -70,6 +70,7 @@ class KubeletConfig:
     max_parallel_image_pulls: int = 0
     cni_conf_dir: Path | None = Path("/etc/cni/net.d")
     cni_bridge: str = "cni0"
+    pod_routes: str = "none"
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
 

@@ -75,6 +75,8 @@ class Kubelet:
             tasks.keep("lease", parts.lease.run)
             tasks.keep("node status", parts.reporter.run)
             tasks.keep("pod network", parts.network.run)
+            if parts.routes is not None:
+                tasks.keep("pod routes", parts.routes.run)
             tasks.keep("log rotation", parts.rotator.run)
             await self._first_look(parts.pleg)
             await parts.look()  # or the first pods would be told that there is no network
