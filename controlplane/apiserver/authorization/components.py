@@ -48,9 +48,34 @@ SCHEDULER = (
 )
 
 # The garbage collector and the namespace controller work on every kind there is, present or future; upstream's roles for
-# them say the same. Nothing here may impersonate, escalate or bind.
+# them say the same. Only what a controller makes may be created: no exec into pods, no roles. Nothing here may impersonate,
+# escalate or bind.
 CONTROLLER_MANAGER = (
-    Rule((*_READ, "create", "update", "patch", "delete", "deletecollection"), ALL, ALL),
+    _EVENTS,
+    *DELEGATED,
+    Rule((*_READ, "update", "patch", "delete", "deletecollection"), ALL, ALL),
+    Rule(
+        ("create",),
+        ("",),
+        (
+            "configmaps",
+            "endpoints",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "pods/eviction",
+            "secrets",
+            "serviceaccounts",
+            "serviceaccounts/token",
+        ),
+    ),
+    Rule(("create",), ("apps",), ("controllerrevisions", "replicasets")),
+    Rule(("create",), ("batch",), ("jobs",)),
+    Rule(("create",), ("coordination.k8s.io",), ("leases",)),
+    Rule(("create",), ("discovery.k8s.io",), ("endpointslices",)),
+    Rule(("create",), ("networking.k8s.io",), ("ipaddresses", "servicecidrs")),
+    Rule(("create",), ("resource.k8s.io",), ("resourceclaims",)),
+    Rule(("create",), ("storage.k8s.io",), ("volumeattachments",)),
     Rule(("get",), paths=ALL),
 )
 
