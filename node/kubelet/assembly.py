@@ -39,7 +39,7 @@ from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
-from node.kubelet.sources import apiserver
+from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.manager import Manager as VolumeManager
@@ -143,7 +143,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
-        static=_static(given, wanted, workers.knows),
+        static=_static(given, wanted, workers, pleg),
         look=look,
     )
 
@@ -214,12 +214,20 @@ def _routes(given: Given, informers: InformerFactory) -> PodRoutes | None:
     return routes
 
 
-def _static(given: Given, wanted: PodManager, running: Callable[[str], bool]) -> StaticFiles | None:
+def _static(given: Given, wanted: PodManager, workers: PodWorkers, pleg: Pleg) -> StaticFiles | None:
     path = given.config.static_pod_path
     if path is None:
         return None
+
+    def replaced(pod: static_files.Pod) -> bool:
+        """Something that the pod's manifest said before this kubelet started runs still: have it ended."""
+        former = [uid for uid in static_files.former(pod, pleg.pods()) if wanted.get(uid) is None]
+        for uid in former:
+            workers.clear(uid)
+        return bool(former)
+
     period = min(_STATIC_PERIOD, given.config.file_check_frequency)
-    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, running, period)
+    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, workers.knows, replaced, period)
 
 
 def _host_dns(config: KubeletConfig) -> dns.ResolvConf:

@@ -85,6 +85,8 @@ class Kubelet:
                 tasks.keep("static pods", parts.static.run)
             tasks.start("informers", parts.informers.run())
             await self._take_pods(parts)
+            if parts.static is not None:
+                await parts.static.looked.wait()
             tasks.keep("mirror pods", parts.mirrors.run)
             tasks.keep("housekeeping", parts.housekeeping.run)
             self.ready.set()

@@ -272,5 +272,13 @@ async def test_static_pods_and_their_mirrors(tmp_path: Path) -> None:
         again = await node.wait_pod(f"static-{NODE_NAME}", lambda pod: is_ready(pod) and pod["metadata"]["uid"] != first)
         one, other = mirror["status"]["containerStatuses"][0], again["status"]["containerStatuses"][0]
         assert one["containerID"] == other["containerID"], "only the image went; what runs goes on"
+        await node.stop_kubelet()
+        (tmp_path / "static.json").write_text(manifest.replace("1000", "1001"))
+        await node.start_kubelet()
+        edited = await node.wait_pod(f"static-{NODE_NAME}", lambda pod: is_ready(pod) and "1001" in json.dumps(pod["spec"]))
+        assert edited["status"]["containerStatuses"][0]["containerID"] != one["containerID"]
+        channel = Channel(node.containerd.endpoint)
+        assert len(await GrpcRuntime(channel).list_pod_sandboxes()) == 1, "what the old manifest said has ended before"
+        await channel.close()
         (tmp_path / "static.json").unlink()
         await node.wait_gone(f"static-{NODE_NAME}", 45)

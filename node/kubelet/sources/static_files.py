@@ -6,6 +6,7 @@ upstream's: the pod is called ``<name>-<node>``, its uid is a hash, so that an e
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from apimachinery.meta import key_of, uid_of
 from apimachinery.times import format_time
 from component import logs
 from component.clock import Clock
+from node.kubelet.runtime.observed import ObservedPod
 
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 HASH_ANNOTATION = "kubernetes.io/config.hash"
 SEEN_ANNOTATION = "kubernetes.io/config.seen"
 _SUFFIXES = (".yaml", ".yml", ".json")
+_STATIC_UID = re.compile("[0-9a-f]{32}")
 _log = logs.get(__name__)
 
 Pod = dict[str, Any]
@@ -32,10 +35,18 @@ def is_static(pod: Mapping[str, Any]) -> bool:
     return source is not None and source != "api"
 
 
+def former(pod: Pod, observed: Mapping[str, ObservedPod]) -> list[str]:
+    """Uids of static pods in the runtime that bear the name of ``pod`` and are others. Pure."""
+    key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+    named = [uid for uid, each in observed.items() if (each.namespace, each.name) == key and uid != uid_of(pod)]
+    return [uid for uid in named if _STATIC_UID.fullmatch(uid)]
+
+
 class StaticFiles:
     """Reads a folder (or one file) whenever something in it changed. ``update`` and ``remove`` are the pod manager's;
     ``running(uid)`` says that something of a removed pod is still there: its successor, which may want the same ports and
-    directories, waits for its end."""
+    directories, waits for its end. ``replaced(pod)`` is asked for the same before a pod is started for the first time: what
+    its manifest said while no kubelet ran may run still."""
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class StaticFiles:
         update: Callable[[Pod], object],
         remove: Callable[[str], object],
         running: Callable[[str], bool],
+        replaced: Callable[[Pod], bool] = lambda pod: False,
         period: float = 1.0,
     ) -> None:
         self._path = path
@@ -53,11 +65,14 @@ class StaticFiles:
         self._update = update
         self._remove = remove
         self._running = running
+        self._replaced = replaced
         self._period = period
         self._stamp: tuple[tuple[str, int, int], ...] | None = None
         self._pods: dict[str, Pod] = {}
         self._ending: dict[str, str] = {}  # uid to key, of pods whose manifest is gone
         self._waiting: dict[str, Pod] = {}
+        self.looked = asyncio.Event()
+        """Set once it is known which pods there are: before that, none that runs may be taken for unwanted."""
 
     async def run(self) -> None:
         """Look at the files' time stamps every ``period`` seconds, until cancelled."""
@@ -67,6 +82,8 @@ class StaticFiles:
                 self._stamp = stamp
                 self._take(await asyncio.to_thread(self._read))
             self._start_waiting()
+            if not self._waiting:
+                self.looked.set()
             await self._clock.sleep(self._period)
 
     def _files(self) -> list[Path]:
@@ -99,7 +116,7 @@ class StaticFiles:
     def _start_waiting(self) -> None:
         self._ending = {uid: key for uid, key in self._ending.items() if self._running(uid)}
         for uid, pod in list(self._waiting.items()):
-            if key_of(pod) not in self._ending.values():
+            if key_of(pod) not in self._ending.values() and not self._replaced(pod):
                 del self._waiting[uid]
                 self._update(pod)
 

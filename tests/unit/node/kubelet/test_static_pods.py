@@ -10,7 +10,8 @@ from apimachinery import errors as api_errors
 from client.rest import Client
 from component.clock import FakeClock
 from node.kubelet.mirror import MirrorPods, mirror_of
-from node.kubelet.sources.static_files import StaticFiles, is_static, static_pod
+from node.kubelet.runtime.observed import ObservedPod
+from node.kubelet.sources.static_files import StaticFiles, former, is_static, static_pod
 
 MANIFEST = """
 apiVersion: v1
@@ -81,6 +82,32 @@ async def test_an_edited_file_is_another_pod_that_waits_for_the_first(tmp_path: 
     (tmp_path / "web.yaml").unlink()
     await look()
     assert seen[3:] == ["removed"]
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_what_a_manifest_said_before_a_restart_ends_first(tmp_path: Path) -> None:
+    new, old, ours = _pod()["metadata"]["uid"], "0" * 32, "11111111-2222-3333-4444-555555555555"
+    runtime = {uid: ObservedPod(uid, "web-node-1", "default") for uid in (new, old, ours)}
+    runtime["f" * 32] = ObservedPod("f" * 32, "other-node-1", "default")
+    assert former(_pod(), runtime) == [old]
+    clock, seen, left = FakeClock(), cast("list[Any]", []), [True]
+    files = StaticFiles(
+        tmp_path, "node-1", clock, seen.append, seen.append, running=lambda uid: False, replaced=lambda pod: left[0]
+    )  # fmt: skip
+    (tmp_path / "web.yaml").write_text(MANIFEST)
+    task = asyncio.ensure_future(files.run())
+
+    async def look() -> None:
+        for _ in range(30):
+            await asyncio.sleep(0.002)
+        await clock.advance(1)
+
+    await look()
+    assert (seen, files.looked.is_set()) == ([], False)
+    left[0] = False
+    await look()
+    assert (len(seen), files.looked.is_set()) == (1, True)
     task.cancel()
     await asyncio.wait({task})
 
