@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Iterable
 
+from apimachinery.errors import StatusError
 from apimachinery.meta import Object, is_deleting, name_of, uid_of
 from apimachinery.objects import nodes
 from apimachinery.resources import NODES
@@ -69,6 +70,7 @@ class NodeIPAMController:
         for text in services:
             self._occupy([text])
         self._nodes = env.watch(NODES)
+        self._given: set[str] = set()  # uids of nodes whose range is written and has not come back yet
         self._loop = Loop(self.name, self.reconcile, env, workers=1)
         self._nodes.add_handler(on_add=self._added, on_update=lambda old, new: self._added(new), on_delete=self._deleted)
 
@@ -85,17 +87,19 @@ class NodeIPAMController:
         held = nodes.pod_cidrs(node)
         if held:
             self._occupy(held)
+            self._given.discard(uid_of(node))
         else:
             self._loop.add_object(node)
 
     def _deleted(self, node: Object) -> None:
+        self._given.discard(uid_of(node))
         for text in nodes.pod_cidrs(node):
             for each in self._sets:
                 each.release(ipaddress.ip_network(text))
 
     async def reconcile(self, key: str) -> float | None:
         node = self._nodes.lister.get(key)
-        if node is None or is_deleting(node) or nodes.pod_cidrs(node):
+        if node is None or is_deleting(node) or nodes.pod_cidrs(node) or uid_of(node) in self._given:
             return None
         given: list[tuple[CIDRSet, Network]] = []
         try:
@@ -104,11 +108,24 @@ class NodeIPAMController:
             texts = [str(network) for _, network in given]
             body = {"metadata": {"uid": uid_of(node)}, "spec": {"podCIDR": texts[0], "podCIDRs": texts}}
             await self._client.patch(NODES, name_of(node), body)
+            self._given.add(uid_of(node))
         except Exception as error:
             for each, network in given:
                 each.release(network)
+            if isinstance(error, StatusError) and await self._has_one(node):
+                return None
             if isinstance(error, RangeFullError):
                 text = f"Node {key} status is now: CIDRNotAvailable"
                 self._recorder.event(node, "Normal", "CIDRNotAvailable", text, "AllocateCIDR")
             raise
         return None
+
+    async def _has_one(self, node: Object) -> bool:
+        """Whether the node has got its range from somebody else (its kubelet, a person), which the cache has not shown yet."""
+        try:
+            held = await self._client.get(NODES, name_of(node))
+        except StatusError as error:
+            return error.code == 404
+        cidrs = nodes.pod_cidrs(held) if uid_of(held) == uid_of(node) else []
+        self._occupy(cidrs)
+        return bool(cidrs)

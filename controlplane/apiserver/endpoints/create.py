@@ -1,7 +1,7 @@
 """POST to a collection: decode, default, mutating admission; then the registry prepares, validates and stores."""
 
 from controlplane.apiserver.admission.interface import CREATE
-from controlplane.apiserver.endpoints import managers
+from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import match_namespace, read_object
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
@@ -18,6 +18,7 @@ async def create(call: Call, scope: Scope) -> Reply:
         obj["metadata"]["namespace"] = call.info.namespace
     call.info.name = obj["metadata"].get("name") or ""
     call.dry_run = options.dry_run
+    owners.fold(call, obj)
     scope.strategy.default(obj)
     managers.track_create(scope, obj, options.field_manager, call.now)
     await scope.admission.mutate(scope.attributes(call, CREATE, obj, None, options.dry_run))

@@ -122,7 +122,9 @@ def _known(requirement: fields.Requirement, strategy: Strategy) -> fields.Requir
     name = requirement.field
     if name in strategy.selectable_aliases:
         return replace(requirement, field=strategy.selectable_aliases[name])
-    if name in _ALWAYS_SELECTABLE or name in strategy.selectable_names:
+    # upstream's kinds with fields of their own list every one they know; what has no namespace does not know that one
+    unknown = name == "metadata.namespace" and bool(strategy.selectable_names) and not strategy.info.namespaced
+    if name in strategy.selectable_names or (name in _ALWAYS_SELECTABLE and not unknown):
         return requirement
     if strategy.selectable_names:
         raise errors.bad_request(f"field label not supported: {name}")

@@ -9,7 +9,7 @@ from apimachinery.meta import clone
 from apimachinery.patch import json_patch, merge_patch, strategic
 from apimachinery.schema import check
 from controlplane.apiserver.admission.interface import CREATE, UPDATE
-from controlplane.apiserver.endpoints import managers
+from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import match_name, read
 from controlplane.apiserver.endpoints.options import IGNORE, STRICT, WriteOptions, write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
@@ -48,6 +48,7 @@ async def apply_to(call: Call, scope: Scope, write: Write, narrow: Callable[[Obj
         _check_result(call, scope, new, options, reported)
         reported = True
         match_name(new, call.info.name, call.info.namespace if scope.info.namespaced else "")
+        owners.fold(call, new, patched=True)
         scope.strategy.default(new)
         if narrow is not None:
             new = narrow(clone(old), new)

@@ -4,7 +4,7 @@ from typing import Any
 
 from apimachinery.meta import clone
 from controlplane.apiserver.admission.interface import CREATE, UPDATE
-from controlplane.apiserver.endpoints import managers
+from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import match_name, read_object
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
@@ -31,6 +31,7 @@ async def replace(call: Call, scope: Scope, write: Write) -> Reply:
     match_name(body, call.info.name, call.info.namespace if scope.info.namespaced else "")
     if scope.info.namespaced:
         body["metadata"]["namespace"] = call.info.namespace
+    owners.fold(call, body)
     scope.strategy.default(body)
     call.dry_run = options.dry_run
 

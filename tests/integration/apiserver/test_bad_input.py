@@ -78,6 +78,16 @@ CASES: list[Any] = [
     pytest.param(
         "GET", f"{MAPS}?fieldSelector=data%3Da", None, JSON, 400, "BadRequest", "not a known field selector", id="field"
     ),
+    pytest.param(
+        "GET",
+        "/api/v1/nodes?fieldSelector=metadata.namespace%3Da",
+        None,
+        JSON,
+        400,
+        "BadRequest",
+        "field label not supported: metadata.namespace",
+        id="field-of-no-namespace",
+    ),
     pytest.param("GET", f"{MAPS}?limit=many", None, JSON, 400, "BadRequest", "ParseInt", id="limit"),
     pytest.param("GET", f"{MAPS}?continue=nonsense", None, JSON, 400, "BadRequest", "continue key is not valid", id="continue"),
     pytest.param(

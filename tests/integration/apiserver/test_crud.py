@@ -163,3 +163,30 @@ async def test_writers_that_do_not_care_about_versions_all_get_through(backend: 
         codes = await asyncio.gather(*(patch(number) if number % 2 else remove() for number in range(20)))
         assert codes.count(200) >= 1
         assert set(codes) <= {200, 404}
+
+
+@pytest.mark.parametrize("how", ["create", "update", "merge", "strategic"])
+async def test_owner_references_that_say_the_same_are_folded(server: TestServer, how: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"}
+    other = {**owner, "uid": "u2"}
+    wanted = [owner, other, owner, {**owner, "blockOwnerDeletion": True}]
+    body = config_map()
+    if how == "create":
+        body["metadata"]["ownerReferences"] = wanted
+        answer = await server.request("POST", MAPS, body)
+    else:
+        await server.request("POST", MAPS, body)
+        body["metadata"]["ownerReferences"] = wanted
+        if how == "update":
+            answer = await server.request("PUT", f"{MAPS}/a", body)
+        else:
+            patch = "merge-patch" if how == "merge" else "strategic-merge-patch"
+            answer = await server.request("PATCH", f"{MAPS}/a", body, content_type=f"application/{patch}+json")
+    held = answer.json["metadata"]["ownerReferences"]
+    if how == "strategic":  # merged by uid before anything else
+        assert [one["uid"] for one in held] == ["u1", "u2"]
+        return
+    assert held == [owner, other, {**owner, "blockOwnerDeletion": True}]
+    assert "contains duplicate entries" in answer.headers["Warning"]
+    assert "duplicate UID(s) observed: u1" in answer.headers["Warning"]
+    assert ("after mutating admission" in answer.headers["Warning"]) == (how == "merge")

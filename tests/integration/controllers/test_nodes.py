@@ -5,6 +5,12 @@ import asyncio
 from apimachinery.errors import StatusError
 from apimachinery.meta import condition_status, get_condition
 from apimachinery.resources import NODES, PODS
+from client.events import Recorder
+from client.informer import InformerFactory
+from client.kubeconfig import load
+from client.rest import Client
+from controlplane.controllers.controller import Environment
+from controlplane.controllers.node_ipam import NodeIPAMController
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import Kubelet, add_node, control_plane, eventually
 
@@ -22,6 +28,24 @@ async def test_nodes_get_ranges_of_their_own() -> None:
             return found == ["10.244.0.0/24", "10.244.1.0/24"] and all(spec["podCIDRs"] == [spec["podCIDR"]] for spec in specs)
 
         await eventually(given)
+
+
+async def test_a_node_that_has_a_range_by_the_time_keeps_it() -> None:
+    """The cache may show a node without a range for a while after it has got one: from us, or from its kubelet."""
+    async with running_apiserver() as server, Client(load(server.kubeconfig)) as client:
+        await add_node(client)
+        stale = await client.get(NODES, "node-1")
+        await client.patch(NODES, "node-1", {"spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"]}})
+        environment = Environment(client, InformerFactory(client), lambda name: Recorder(client, name, "test"), client.clock)
+        controller = NodeIPAMController(environment, ["10.244.0.0/16"], (24, 64))
+        await environment.watch(NODES).replace([stale])
+        assert await controller.reconcile("node-1") is None
+        await add_node(client, "node-2")
+        other = await client.get(NODES, "node-2")
+        await environment.watch(NODES).replace([stale, other])
+        for _ in range(2):  # the second time before the cache has heard of the first
+            assert await controller.reconcile("node-2") is None
+        assert (await client.get(NODES, "node-2"))["spec"]["podCIDR"] == "10.244.1.0/24"
 
 
 async def test_a_silent_node_loses_its_pods() -> None:
