@@ -19,6 +19,8 @@ from controlplane.apiserver.kinds.core.event import CORE_EVENTS, EventStrategy
 from controlplane.apiserver.kinds.core.limitrange import LimitRangeStrategy
 from controlplane.apiserver.kinds.core.namespace import NamespaceStrategy
 from controlplane.apiserver.kinds.core.node import NodeStrategy
+from controlplane.apiserver.kinds.core.persistentvolume import PersistentVolumeStrategy
+from controlplane.apiserver.kinds.core.persistentvolumeclaim import PersistentVolumeClaimStrategy
 from controlplane.apiserver.kinds.core.pod import PodStrategy
 from controlplane.apiserver.kinds.core.podtemplate import PodTemplateStrategy
 from controlplane.apiserver.kinds.core.replicationcontroller import ReplicationControllerStrategy
@@ -66,6 +68,8 @@ def _core(config: KindsConfig) -> list[Strategy]:
         LimitRangeStrategy(),
         NamespaceStrategy(),
         NodeStrategy(),
+        PersistentVolumeStrategy(),
+        PersistentVolumeClaimStrategy(),
         PodStrategy(),
         PodTemplateStrategy(),
         ReplicationControllerStrategy(),

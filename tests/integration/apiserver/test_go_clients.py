@@ -82,6 +82,8 @@ CLAIM = {
     "metadata": {"name": "d"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
+LOCAL = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}
+VOLUME = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "nodeAffinity": LOCAL, "local": {"path": "/p"}}
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 OBJECTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("api/v1", "pods", "Pod", {"spec": pod_spec()}),
@@ -94,6 +96,8 @@ OBJECTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("api/v1", "serviceaccounts", "ServiceAccount", {}),
     ("api/v1", "limitranges", "LimitRange", {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}),
     ("api/v1", "podtemplates", "PodTemplate", {"template": TEMPLATE}),
+    ("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", {"spec": CLAIM["spec"]}),
+    ("api/v1", "persistentvolumes", "PersistentVolume", {"spec": VOLUME}),
     ("apis/apps/v1", "deployments", "Deployment", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
     ("apis/apps/v1", "replicasets", "ReplicaSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
     ("apis/apps/v1", "daemonsets", "DaemonSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
@@ -143,7 +147,7 @@ OBJECTS: list[tuple[str, str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("root", "plural", "kind", "body"), OBJECTS, ids=[f"{row[2]}-{at}" for at, row in enumerate(OBJECTS)])
 async def test_writing_back_what_was_read_changes_nothing(root: str, plural: str, kind: str, body: dict[str, Any]) -> None:
     async with running_apiserver() as server:
-        collection = f"/{root}/namespaces/default/{plural}"
+        collection = f"/{root}/{plural}" if plural == "persistentvolumes" else f"/{root}/namespaces/default/{plural}"
         account = {"metadata": {"name": "default"}}
         await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", account)
         version = root.removeprefix("apis/").removeprefix("api/")

@@ -7,9 +7,9 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.core.persistentvolumeclaim import default_claim
 from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared import checks, workload
-from controlplane.apiserver.kinds.shared.amounts import canonical_amounts
 from controlplane.apiserver.kinds.shared.columns import AGE, CONTAINERS, IMAGES, NAME, age_of, template_cells
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -92,14 +92,7 @@ class StatefulSetStrategy(Strategy):
 def _default_claim(claim: Object) -> None:
     claim.setdefault("apiVersion", "v1")
     claim.setdefault("kind", "PersistentVolumeClaim")
-    spec = claim.setdefault("spec", {})
-    if not spec.get("volumeMode"):
-        spec["volumeMode"] = "Filesystem"
-    spec.setdefault("resources", {})
-    for part in ("requests", "limits"):
-        if (spec.get("resources") or {}).get(part):
-            canonical_amounts(spec["resources"][part])
-    claim.setdefault("status", {}).setdefault("phase", "Pending")
+    default_claim(claim)
 
 
 def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:

@@ -1,12 +1,12 @@
 """Validation of Pods: what a new one must be, and the little that may change later."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.core.pod_template import validate_pod_spec
+from controlplane.apiserver.kinds.shared.differences import change_text
 
 Object = dict[str, Any]
 
@@ -62,8 +62,7 @@ def validate_pod_update(pod: Object, old: Object) -> list[FieldError]:
     found += _deadline(spec, previous) + _tolerations(spec, previous) + _gates(spec, previous)
     allowed = _with_allowed_changes(spec, previous)
     if allowed != previous:
-        changes = "".join(f"\n  {line}" for line in _differences(previous, allowed, ""))
-        text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}{changes}"
+        text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}{change_text(previous, allowed)}"
         found.append(fieldpath.forbidden("spec", text))
     return found
 
@@ -138,21 +137,6 @@ def _tightened(spec: Object, previous: Object) -> list[str]:
     if not old.get("nodeAffinity") and rest == {key: value for key, value in old.items() if key != "nodeAffinity"}:
         fields.append("affinity")
     return fields
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
-    """Lines that show what differs, deepest differing fields only."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys([*old, *new]):
-            if old.get(key) != new.get(key):
-                yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for position, (left, right) in enumerate(zip(old, new, strict=True)):
-            if left != right:
-                yield from _differences(left, right, f"{path}[{position}]")
-    else:
-        yield f"- {path}: {json.dumps(old)}"
-        yield f"+ {path}: {json.dumps(new)}"
 
 
 def validate_pod_status_update(pod: Object, old: Object) -> list[FieldError]:

@@ -39,7 +39,7 @@ def _one_volume(volume: Source, path: str) -> list[FieldError]:
     if not given:
         return [fieldpath.required(path, "must specify a volume type")]
     found = [fieldpath.forbidden(f"{path}.{name}", "may not specify more than 1 volume type") for name in given[1:]]
-    check = _SOURCES.get(given[0])
+    check = SOURCES.get(given[0])
     return found + check(volume[given[0]], f"{path}.{given[0]}") if check else found
 
 
@@ -200,7 +200,7 @@ def _image(source: Source, path: str) -> list[FieldError]:
     return [] if source.get("reference") else [fieldpath.required(f"{path}.reference")]
 
 
-_SOURCES: Mapping[str, Callable[[Source, str], list[FieldError]]] = {
+SOURCES: Mapping[str, Callable[[Source, str], list[FieldError]]] = {
     "secret": _secret,
     "configMap": _config_map,
     "downwardAPI": _downward,

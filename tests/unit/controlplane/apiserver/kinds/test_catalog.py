@@ -51,4 +51,5 @@ def test_defaulting_twice_is_defaulting_once(kind: Strategy) -> None:
 
 @each_kind
 def test_selectable_fields_are_the_declared_ones(kind: Strategy) -> None:
-    assert set(kind.selectable_fields(minimal(kind))) == set(kind.selectable_names)
+    offered = set(kind.selectable_names) | set(kind.selectable_aliases.values())
+    assert set(kind.selectable_fields(minimal(kind))) == offered
