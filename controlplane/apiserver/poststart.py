@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from apimachinery import errors
-from controlplane.apiserver.authentication.interface import UserInfo
+from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.config import Config
 from controlplane.apiserver.registry.store import Store
@@ -28,7 +28,6 @@ PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
-_SELF = UserInfo("system:apiserver", groups=("system:masters", "system:authenticated"))
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
@@ -95,7 +94,7 @@ class PostStart:
         if store is None:
             return
         name = wanted["metadata"]["name"]
-        ctx = Context(_SELF, namespace, name, "create", datetime.now(UTC), field_manager="kube-apiserver")
+        ctx = Context(SERVER, namespace, name, "create", datetime.now(UTC), field_manager="kube-apiserver")
         store.strategy.default(wanted)
         try:
             stored = (await store.get(namespace, name)).decode()

@@ -28,6 +28,7 @@ _CONCURRENCY = {
     "cron-job": 5,
     "statefulset": 5,
     "rc": 5,
+    "resource-quota": 5,
 }
 
 
@@ -51,6 +52,7 @@ def _params() -> list[click.Parameter]:
         flags.option("--node-startup-grace-period", type=flags.DURATION, default="60s", help="The same before it ever spoke."),
         flags.option("--node-monitor-period", type=flags.DURATION, default="5s", help="Accepted; nodes have timers here."),
         flags.option("--terminated-pod-gc-threshold", type=int, default=12500, help="Finished pods to keep; 0 for all."),
+        flags.option("--resource-quota-sync-period", type=flags.DURATION, default="5m", help="Pause between full recounts."),
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
         flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),

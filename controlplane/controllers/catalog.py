@@ -24,6 +24,7 @@ from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.pod_gc import PodGCController
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
+from controlplane.controllers.resource_quota import ResourceQuotaController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.statefulset.controller import StatefulSetController
@@ -58,6 +59,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor(
             "cronjob-controller", "cronjob", lambda env, flags: CronJobController(env, flags["concurrent_cron_job_syncs"])
         ),
+        Descriptor("resourcequota-controller", "resourcequota", _resource_quota),
         Descriptor("disruption-controller", "disruption", lambda env, flags: DisruptionController(env)),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
@@ -132,6 +134,10 @@ def _job(env: Environment, flags: Options) -> Controller:
 
 def _cronjob(env: Environment, flags: Options) -> Controller:
     return CronJobController(env, flags["concurrent_cron_job_syncs"])
+
+
+def _resource_quota(env: Environment, flags: Options) -> Controller:
+    return ResourceQuotaController(env, flags["concurrent_resource_quota_syncs"], flags["resource_quota_sync_period"])
 
 
 def _endpointslice(env: Environment, flags: Options) -> Controller:

@@ -5,19 +5,18 @@ that each change calls for. An owner counts as gone only if its uid is: another 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, finalizers_of, is_deleting, uid_of
 from client.reflector import Reflector
-from client.rest import Client
-from client.watch import Batch, Event
+from client.watch import Event
 from component import logs
 from component.clock import timeout
 from controlplane.controllers.controller import Environment, Loop
-from controlplane.controllers.lib.discovery import METADATA, METADATA_LIST, Discovered, Resource, discover, get_metadata
+from controlplane.controllers.lib.discovery import Discovered, Resource, discover, get_metadata
+from controlplane.controllers.lib.metadata_source import MetadataSource
 from controlplane.controllers.lib.owner_graph import Effects, Node, OwnerGraph
 
 _IGNORED = frozenset({"events", "events.events.k8s.io"})  # many, short-lived, and never owned
@@ -28,27 +27,6 @@ _DOUBT_SECONDS = 0.5
 _ABSENT = 2000
 
 _log = logs.get(__name__)
-
-
-class MetadataSource:
-    """One collection, metadata only."""
-
-    def __init__(self, client: Client, resource: Resource) -> None:
-        self._client, self._gvr = client, resource.gvr
-
-    async def list(self, *, resource_version: str, limit: int | None, continue_token: str | None) -> dict[str, Any]:
-        version = resource_version if not continue_token else None
-        return await self._client.list(
-            self._gvr, limit=limit, resource_version=version, continue_token=continue_token, accept=METADATA_LIST
-        )
-
-    async def watch(self, *, resource_version: str, timeout_seconds: int) -> AsyncIterator[Batch]:
-        watch = self._client.watch(
-            self._gvr, resource_version=resource_version, timeout_seconds=timeout_seconds, bookmarks=True, accept=METADATA
-        )
-        async with watch, aclosing(watch.batches()) as batches:  # type: ignore[type-var]
-            async for batch in batches:
-                yield batch
 
 
 class Monitor:
@@ -153,7 +131,9 @@ class GarbageCollector:
         monitors = []
         for each in resources:
             monitor = Monitor(each, self)
-            reflector = Reflector(f"metadata:{each.gvr.group_resource}", MetadataSource(self._client, each), monitor, self._clock)
+            reflector = Reflector(
+                f"metadata:{each.gvr.group_resource}", MetadataSource(self._client, each.gvr), monitor, self._clock
+            )
             self._resources[each] = group.create_task(reflector.run(), name=reflector.name)
             monitors.append(monitor)
         return monitors

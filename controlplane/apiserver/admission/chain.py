@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from controlplane.apiserver.admission.interface import Attributes, Listing, Lookup, Plugin
+from controlplane.apiserver.admission.interface import Attributes, Listing, Lookup, Plugin, StatusWrite
 from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from controlplane.apiserver.admission.plugins.limit_ranger import LimitRanger
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.priority import Priority
+from controlplane.apiserver.admission.plugins.resource_quota import ResourceQuota
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
 from controlplane.apiserver.admission.plugins.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
@@ -15,7 +16,7 @@ from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import Ta
 from controlplane.apiserver.authorization.interface import Authorizer
 
 
-def plugins(lookup: Lookup, listing: Listing, authorizer: Authorizer) -> list[Plugin]:
+def plugins(lookup: Lookup, listing: Listing, authorizer: Authorizer, write_status: StatusWrite) -> list[Plugin]:
     """Built-in plugins, in the order in which they see a write."""
     return [
         NamespaceLifecycle(lookup),
@@ -27,6 +28,7 @@ def plugins(lookup: Lookup, listing: Listing, authorizer: Authorizer) -> list[Pl
         DefaultTolerationSeconds(),
         RuntimeClass(lookup),
         RoleEscalation(lookup, authorizer),
+        ResourceQuota(listing, write_status),  # last: what it claims must not be refused by another
     ]
 
 

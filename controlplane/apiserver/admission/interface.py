@@ -16,6 +16,9 @@ Lookup = Callable[[str, str, str], Awaitable[Object | None]]
 Listing = Callable[[str, str], Awaitable[list[Object]]]
 """``await listing("limitranges", namespace)``: the stored objects of a namespace."""
 
+StatusWrite = Callable[[str, str, str, Callable[[Object], Awaitable[Object | None]]], Awaitable[None]]
+"""``await write_status("resourcequotas", namespace, name, change)``: a guaranteed update of the status, by the server itself."""
+
 
 @dataclass(slots=True)
 class Attributes:

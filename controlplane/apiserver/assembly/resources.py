@@ -1,14 +1,16 @@
 """Stores, scopes and routes for every kind, and the look-ups that admission and authentication need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.schema import Schemas
 from controlplane.apiserver.admission.chain import AdmissionChain, plugins
-from controlplane.apiserver.admission.interface import Listing, Lookup
+from controlplane.apiserver.admission.interface import Listing, Lookup, StatusWrite
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
+from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization.node import PodsOn
 from controlplane.apiserver.endpoints.evict import evict
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
@@ -17,7 +19,8 @@ from controlplane.apiserver.endpoints.subresource import BINDINGS, write_by_body
 from controlplane.apiserver.endpoints.token import create_token
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.registry.store import Store
-from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
+from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Strategy
+from controlplane.apiserver.registry.update import STATUS
 from controlplane.apiserver.routing import Endpoint, Routes, routes_of
 from controlplane.apiserver.storage.interface import ListOptions
 
@@ -63,6 +66,19 @@ def listing_in(stores: Mapping[str, Store]) -> Listing:
     return listing
 
 
+def status_writer(stores: Mapping[str, Store]) -> StatusWrite:
+    """How admission writes the status of what it keeps account in: as the server itself, with no admission of its own."""
+
+    async def no_admission(obj: Object, old: Object | None) -> None:
+        """The server's own bookkeeping needs nobody's leave."""
+
+    async def write(resource: str, namespace: str, name: str, change: Callable[[Object], Awaitable[Object | None]]) -> None:
+        ctx = Context(SERVER, namespace, name, "update", datetime.now(UTC), "status", field_manager="kube-apiserver")
+        await stores[resource].update(ctx, change, no_admission, STATUS)
+
+    return write
+
+
 def pods_on_node(stores: Mapping[str, Store]) -> PodsOn:
     """The pods bound to a node, by the cache's index."""
 
@@ -85,7 +101,7 @@ def route_table(
     open_watches: OpenWatches,
     connect: Connect,
 ) -> RouteTable:
-    admission = AdmissionChain(plugins(lookup, listing_in(stores), judges.authorizer))
+    admission = AdmissionChain(plugins(lookup, listing_in(stores), judges.authorizer, status_writer(stores)))
     table: RouteTable = {}
     for strategy in strategies:
         info = strategy.info

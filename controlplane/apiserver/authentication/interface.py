@@ -16,6 +16,8 @@ class UserInfo:
 
 
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
+SERVER = UserInfo("system:apiserver", groups=("system:masters", "system:authenticated"))
+"""The server itself, where it writes on its own account."""
 ALL_AUTHENTICATED = "system:authenticated"
 
 
