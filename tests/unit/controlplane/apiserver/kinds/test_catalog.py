@@ -51,5 +51,7 @@ def test_defaulting_twice_is_defaulting_once(kind: Strategy) -> None:
 
 @each_kind
 def test_selectable_fields_are_the_declared_ones(kind: Strategy) -> None:
+    extracted = set(kind.selectable_fields(minimal(kind)))
     offered = set(kind.selectable_names) | set(kind.selectable_aliases.values())
-    assert set(kind.selectable_fields(minimal(kind))) == offered
+    # Of a kind that is stored as another, not every field of the stored form has a name here.
+    assert extracted == offered if kind.stored_as is None else extracted >= offered
