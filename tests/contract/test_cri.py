@@ -16,6 +16,9 @@ from cri.interface import ExecResult, ImageService, RuntimeService
 from cri.runtime import GrpcRuntime
 from tests.support.containerd import BUSYBOX, running_containerd
 from tests.support.netns import own_network_namespace
+from tests.support.node import own_cgroups
+
+CGROUPS = "pyb-contract"
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ async def services(request: pytest.FixtureRequest) -> AsyncIterator[Services]:
         fake.add_image(BUSYBOX)
         yield Services(fake, fake)
         return
-    with own_network_namespace():
+    with own_network_namespace(), own_cgroups(CGROUPS):
         async with running_containerd() as running:
             running.write_bridge_network()
             channel = Channel(running.endpoint)
@@ -70,7 +73,7 @@ async def _until(check: Callable[[], object], seconds: float = 10) -> None:
 
 def _sandbox(name: str = "pod") -> pb.PodSandboxConfig:
     metadata = pb.PodSandboxMetadata(name=name, namespace="default", uid=f"uid-{name}")
-    linux = pb.LinuxPodSandboxConfig(cgroup_parent="/pyb-contract")
+    linux = pb.LinuxPodSandboxConfig(cgroup_parent=f"/{CGROUPS}")
     return pb.PodSandboxConfig(metadata=metadata, hostname=name, labels={"pod": name}, linux=linux)
 
 

@@ -136,7 +136,7 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 @asynccontextmanager
 async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
     """``changes`` go into the KubeletConfig."""
-    with own_network_namespace() as namespace, _own_cgroups(namespace):
+    with own_network_namespace() as namespace, own_cgroups(namespace):
         async with running_containerd() as runtime, running_apiserver() as server:
             root = Path(runtime.data_dir, "kubelet")
             config = KubeletConfig(
@@ -166,7 +166,7 @@ async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
 
 
 @contextmanager
-def _own_cgroups(name: str) -> Iterator[None]:
+def own_cgroups(name: str) -> Iterator[None]:
     """Removes what the kubelet and the runtime made below one cgroup root."""
     try:
         yield
