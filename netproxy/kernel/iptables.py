@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from component import logs
 from component.errors import OperatorError
 from component.process import Completed, ProcessError, Runner
+
+_log = logs.get(__name__)
 
 Tables = Mapping[str, Mapping[str, tuple[str, ...]]]
 Chains = dict[str, tuple[str, ...]]
@@ -137,13 +140,22 @@ async def detect(runner: Runner, family: Literal["IPv4", "IPv6"] = "IPv4") -> Mo
     if not (available(family, "nft") and available(family, "legacy")):
         return ""
     modes: tuple[Mode, ...] = ("nft", "legacy")
-    found = {mode: await RealIPTables(runner, family, mode).save() for mode in modes}
+    found = {mode: await _saved_or_nothing(runner, family, mode) for mode in modes}
     for mode, tables in found.items():
         chains = tables.get("mangle", {})
         if "KUBE-IPTABLES-HINT" in chains or "KUBE-KUBELET-CANARY" in chains:
             return mode
     nft, legacy = _count(found["nft"]), _count(found["legacy"])
     return "" if nft == legacy else "legacy" if legacy > nft else "nft"
+
+
+async def _saved_or_nothing(runner: Runner, family: Literal["IPv4", "IPv6"], mode: Mode) -> Tables:
+    """What this iptables holds. One that cannot be read (a kernel without its tables) is one that this host does not use."""
+    try:
+        return await RealIPTables(runner, family, mode).save()
+    except IPTablesError as error:
+        _log.warning("Cannot read the rules of one iptables, taking it for unused", mode=mode, err=str(error))
+        return {}
 
 
 def _count(tables: Tables) -> int:
