@@ -7,6 +7,7 @@ from controlplane.controllers.controller import Environment, Loop
 from controlplane.controllers.deployment.facts import strategy
 from controlplane.controllers.deployment.reconcile import Reconciliation, Tools
 from controlplane.controllers.lib.claims import Claimer
+from controlplane.controllers.lib.freshness import PAUSE_SECONDS, Written
 
 
 class DeploymentController:
@@ -26,11 +27,13 @@ class DeploymentController:
             self._deployments.lister,
             self._sets.lister,
             all_pods.lister,
+            Written(self._deployments.lister, env.clock),
+            Written(self._sets.lister, env.clock),
         )
         self._loop = Loop(self.name, self.reconcile, env, workers)
         add = self._loop.add_object
         self._deployments.add_handler(on_add=add, on_update=lambda old, new: add(new), on_delete=add)
-        self._sets.add_handler(on_add=self._set_changed, on_update=self._set_updated, on_delete=self._set_changed)
+        self._sets.add_handler(on_add=self._set_changed, on_update=self._set_updated, on_delete=self._set_deleted)
         all_pods.add_handler(on_delete=self._pod_deleted)
 
     async def run(self) -> None:
@@ -42,6 +45,12 @@ class DeploymentController:
             self._set_changed(old)
         if after is not None or before is not None or labels_of(old) != labels_of(new):
             self._set_changed(new)
+
+    def _set_deleted(self, each: Object) -> None:
+        reference = controller_of(each)
+        if reference is not None:
+            self._tools.written_sets.forget(make_key(namespace_of(each), reference["name"]), each)
+        self._set_changed(each)
 
     def _set_changed(self, each: Object) -> None:
         reference = controller_of(each)
@@ -67,4 +76,6 @@ class DeploymentController:
         deployment = self._deployments.lister.get(name, namespace)
         if deployment is None:
             return None
+        if not (self._tools.written.seen(key) and self._tools.written_sets.seen(key)):
+            return PAUSE_SECONDS  # what was just done would look undone, and be done again
         return await Reconciliation(self._tools, clone(deployment)).run()

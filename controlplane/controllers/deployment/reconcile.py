@@ -16,6 +16,7 @@ from apimachinery.meta import (
     get_condition,
     is_controlled_by,
     is_deleting,
+    key_of,
     name_of,
     namespace_of,
     uid_of,
@@ -39,8 +40,10 @@ from controlplane.controllers.deployment.facts import (
     wanted,
 )
 from controlplane.controllers.lib.claims import Claimer
+from controlplane.controllers.lib.freshness import Written
 from controlplane.controllers.lib.pod_control import is_namespace_terminating
 from controlplane.controllers.lib.replicas import same_status
+from controlplane.controllers.lib.writes import write_spec, write_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Tools:
     deployments: Lister
     sets: Lister
     pods: Lister
+    written: Written
+    written_sets: Written
 
 
 class Reconciliation:
@@ -155,7 +160,7 @@ class Reconciliation:
         stale = (changed["spec"].get("minReadySeconds") or 0) != min_ready
         if revisions.annotate(changed, self.deployment, number) or stale:
             changed["spec"]["minReadySeconds"] = min_ready
-            self._replace(await self._t.client.update(REPLICA_SETS, changed))
+            await self._change_set(new, changed)
         assert self.new is not None
         await self._carry_revision(revisions.revision(self.new))
         if progress_deadline(self.deployment) is not None and get_condition(self.deployment, status.PROGRESSING) is None:
@@ -167,6 +172,7 @@ class Reconciliation:
         made = revisions.new_replica_set(self.deployment, number, size)
         try:
             created = await self._t.client.create(REPLICA_SETS, made, namespace_of(made))
+            self._t.written_sets.note(key_of(self.deployment), created)
             fresh = True
         except StatusError as error:
             created = await self._after_failed_create(made, error)
@@ -189,12 +195,12 @@ class Reconciliation:
                 return existing
             held = self.deployment.setdefault("status", {})
             held["collisionCount"] = (held.get("collisionCount") or 0) + 1
-            await self._t.client.update_status(DEPLOYMENTS, self.deployment)
+            await self._store_status()
         elif not is_namespace_terminating(error):
             text = f'Failed to create new replica set "{name_of(made)}": {error.message}'
             if progress_deadline(self.deployment) is not None:
                 status.set_condition(self.deployment, status.PROGRESSING, "False", "ReplicaSetCreateError", text, self._now())
-                await self._t.client.update_status(DEPLOYMENTS, self.deployment)
+                await self._store_status()
             self._event("ReplicaSetCreateError", text, kind="Warning")
         raise error
 
@@ -204,6 +210,7 @@ class Reconciliation:
         body = {"metadata": {"annotations": {REVISION: str(number)}, "uid": uid_of(self.deployment)}}
         patched = await self._t.client.patch(DEPLOYMENTS, name_of(self.deployment), body, namespace=namespace_of(self.deployment))
         self.deployment["metadata"] = patched["metadata"]
+        self._t.written.note(key_of(self.deployment), patched)
 
     async def _drop_surplus(self) -> None:
         for each in revisions.surplus(self.deployment, self.old):
@@ -222,11 +229,23 @@ class Reconciliation:
             changed["spec"]["replicas"] = step.replicas
             if not revisions.annotate_sizes(changed, self.deployment) and before == step.replicas:
                 continue
-            self._replace(await self._t.client.update(REPLICA_SETS, changed))
+            await self._change_set(step.replica_set, changed)
             if before != step.replicas:
                 verb = "up" if step.replicas > before else "down"
                 text = f"Scaled {verb} replica set {name_of(changed)} from {before} to {step.replicas}"
                 self._event("ScalingReplicaSet", text)
+
+    async def _change_set(self, held: Object, changed: Object) -> None:
+        written = await write_spec(self._t.client, REPLICA_SETS, held, changed)
+        self._t.written_sets.note(key_of(self.deployment), written)
+        self._replace(written)
+
+    async def _store_status(self) -> None:
+        """Write this pass's status."""
+        stored = {**self.deployment, "status": self._stored_status() or {}}
+        status = self.deployment.get("status") or {}
+        self.deployment = await write_status(self._t.client, DEPLOYMENTS, stored, status)
+        self._t.written.note(key_of(self.deployment), self.deployment)
 
     def _replace(self, written: Object) -> None:
         uid = uid_of(written)
@@ -243,7 +262,7 @@ class Reconciliation:
         if words is None:
             return
         status.set_condition(self.deployment, status.PROGRESSING, "Unknown", words[0], words[1], self._now())
-        self.deployment = await self._t.client.update_status(DEPLOYMENTS, self.deployment)
+        await self._store_status()
 
     async def _write_progress(self) -> float | None:
         return await self._write(status.progressed(self.deployment, self.new, self.sets, self._now()))
@@ -252,7 +271,7 @@ class Reconciliation:
         stored = self._stored_status()
         if not same_status(stored, wanted_status):
             self.deployment["status"] = wanted_status
-            await self._t.client.update_status(DEPLOYMENTS, self.deployment)
+            await self._store_status()
         return status.next_look(self.deployment, wanted_status, self._now())
 
     def _stored_status(self) -> Mapping[str, Any] | None:

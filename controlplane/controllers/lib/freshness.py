@@ -1,4 +1,4 @@
-"""Has the cache seen what we wrote? Needed where names are generated: acting on a stale cache would write twice.
+"""Has the cache seen what we wrote? Acting on a cache that has not would write the same twice, or lose a race against oneself.
 
 A controller notes every object it wrote and asks before its next pass over the same key. What never shows up (deleted at
 once by somebody else) stops counting after a few seconds.

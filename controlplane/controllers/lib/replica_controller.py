@@ -8,7 +8,6 @@ from apimachinery.gvk import GroupVersionResource
 from apimachinery.labels import Selector, from_label_selector
 from apimachinery.meta import (
     Object,
-    clone,
     controller_of,
     is_deleting,
     key_of,
@@ -26,7 +25,9 @@ from controlplane.controllers.controller import BY_CONTROLLER, Environment, Loop
 from controlplane.controllers.lib import replicas
 from controlplane.controllers.lib.claims import Claimer
 from controlplane.controllers.lib.expectations import Expectations
+from controlplane.controllers.lib.freshness import PAUSE_SECONDS, Written
 from controlplane.controllers.lib.pod_control import PARALLEL, PodControl, SlowStartError, from_template, slow_start
+from controlplane.controllers.lib.writes import write_status
 
 
 class ReplicaController:
@@ -43,6 +44,7 @@ class ReplicaController:
         self._claimer = Claimer(env.client, self.resource, self.kind, PODS)
         self._sets = env.watch_owned(self.resource)
         self._pods = env.watch_owned(PODS)
+        self._written = Written(self._sets.lister, env.clock)
         self._loop = Loop(self.name, self.reconcile, env, workers)
         self._sets.add_handler(
             on_add=self._loop.add_object, on_update=lambda old, new: self._loop.add_object(new), on_delete=self._set_deleted
@@ -59,6 +61,7 @@ class ReplicaController:
     # What happened to whom: handlers only count down expectations and enqueue.
 
     def _set_deleted(self, owner: Object) -> None:
+        self._written.forget(key_of(owner), owner)
         self._expectations.forget(key_of(owner))
         self._loop.add_object(owner)
 
@@ -117,6 +120,8 @@ class ReplicaController:
         if owner is None:
             self._expectations.forget(key)
             return None
+        if not self._written.seen(key):  # on the strength of the old status the same would be written again
+            return PAUSE_SECONDS
         may_act = self._expectations.satisfied(key)
         mine = await self._claimed(owner)
         active = [pod for pod in mine if pods.is_active(pod)]
@@ -202,6 +207,4 @@ class ReplicaController:
         status = replicas.next_status(owner, active, terminating, failure, self._clock.now())
         if replicas.same_status(owner.get("status"), status):
             return
-        changed = clone(owner)
-        changed["status"] = status
-        await self._client.update_status(self.resource, changed)
+        self._written.note(key_of(owner), await write_status(self._client, self.resource, owner, status))
