@@ -87,6 +87,11 @@ def switch(name: str, default: bool, help: str) -> click.Option:  # noqa: A002 -
     return click.Option([name], type=click.BOOL, default=default, is_flag=False, flag_value="true", show_default=True, help=help)
 
 
+def accepted(name: str, **attributes: Any) -> click.Option:
+    """A flag of upstream's that changes nothing here, taken so that existing manifests start. Not listed in the help."""
+    return option(name, hidden=True, default=None, **attributes)
+
+
 def kubeconfig() -> click.Option:
     """``--kubeconfig``, as every client of the API server has it."""
     return option(

@@ -73,6 +73,12 @@ PARAMS: list[click.Parameter] = [
     _accepted("--proxy-client-cert-file", type=_FILE),
     _accepted("--proxy-client-key-file", type=_FILE),
     _accepted("--profiling", default="false"),
+    _accepted("--contention-profiling", default="false"),
+    _accepted("--enable-aggregator-routing", default="false"),
+    _accepted("--goaway-chance", default="0"),
+    _accepted("--http2-max-streams-per-connection", default="0"),
+    _accepted("--default-watch-cache-size", default="100"),
+    _accepted("--endpoint-reconciler-type", default="lease"),
 ]
 
 

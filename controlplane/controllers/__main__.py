@@ -56,6 +56,11 @@ def _params() -> list[click.Parameter]:
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
         flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
+        flags.accepted("--cluster-signing-cert-file"),
+        flags.accepted("--cluster-signing-key-file"),
+        flags.accepted("--service-account-private-key-file"),
+        flags.accepted("--configure-cloud-routes"),
+        flags.accepted("--flex-volume-plugin-dir"),
         *workers,
     ]
 

@@ -46,6 +46,15 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--provider-id": ("provider_id", {"help": "The machine's identity at its provider."}),
     "--fail-swap-on": ("fail_swap_on", {"type": click.BOOL, "help": "Refuse to start on a machine that swaps."}),
     "--pod-manifest-path": ("static_pod_path", {"type": _PATH, "help": "Folder (or file) of static pods."}),
+    "--anonymous-auth": ("anonymous_auth", {"type": click.BOOL, "help": "Must be false: nobody is anonymous to this kubelet."}),
+    "--authorization-mode": ("authorization_mode", {"help": "Must be Webhook: the API server decides."}),
+    "--authentication-token-webhook": ("webhook_authentication", {"type": click.BOOL, "help": "Must be true, as above."}),
+    "--serialize-image-pulls": ("serialize_image_pulls", {"type": click.BOOL, "help": "Pull one image at a time."}),
+    "--node-status-update-frequency": ("node_status_update_frequency", {"type": flags.DURATION, "help": "How often [10s]."}),
+    "--sync-frequency": ("sync_frequency", {"type": flags.DURATION, "help": "How often pods are looked after [1m]."}),
+    "--container-log-max-files": ("container_log_max_files", {"type": int, "help": "Rotated logs to keep [5]."}),
+    "--system-reserved": ("system_reserved", {"type": flags.KEY_VALUES, "help": "Kept for the system, cpu=200m,memory=1Gi."}),
+    "--kube-reserved": ("kube_reserved", {"type": flags.KEY_VALUES, "help": "Kept for Kubernetes, as above."}),
     "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
     "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
     "--pod-routes": ("pod_routes", {
@@ -60,8 +69,15 @@ def _params() -> list[click.Parameter]:
         flags.kubeconfig(),
         flags.option("--config", type=flags.INPUT_FILE, help="KubeletConfiguration file; flags win over it."),
         flags.option("--pod-infra-container-image", default=None, help="Accepted; the runtime's configuration names it."),
-        *(flags.option(name, show_default=False, default=None, **attributes) for name, (_, attributes) in _FLAGS.items()),
+        *(_option(name, **attributes) for name, (_, attributes) in _FLAGS.items()),
     ]
+
+
+def _option(name: str, **attributes: Any) -> click.Option:
+    """None stands for "not given"; a boolean may stand alone, as in Go."""
+    if attributes.get("type") is click.BOOL:
+        attributes |= {"is_flag": False, "flag_value": "true"}
+    return flags.option(name, show_default=False, default=None, **attributes)
 
 
 def read_config(options: Mapping[str, Any]) -> KubeletConfig:
