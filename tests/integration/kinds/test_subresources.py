@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support.apiserver import running_apiserver
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -84,6 +86,31 @@ async def test_a_certificate_request_is_approved_apart_from_its_status() -> None
         approved = await server.request("PUT", f"{path}/c/approval", made)
         assert approved.status == 200
         assert approved.json["status"]["conditions"][0]["type"] == "Approved"
+
+
+@pytest.mark.parametrize("part", ["approval", "status"])
+async def test_parts_of_a_certificate_request_are_written_with_labels_and_annotations(part: str) -> None:
+    async with running_apiserver() as server:
+        path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+        pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"
+        wish = {
+            "metadata": {"name": "c", "labels": {"a": "b"}},
+            "spec": {"request": pem, "signerName": "example.com/x", "usages": ["client auth"]},
+        }
+        assert (await server.request("POST", path, wish)).status == 201
+        change = {"metadata": {"annotations": {"patched": "true"}, "labels": None}}
+        patched = await server.request("PATCH", f"{path}/c/{part}", change, content_type=MERGE)
+        assert patched.json["metadata"]["annotations"] == {"patched": "true"}
+        assert "labels" not in patched.json["metadata"]
+
+
+async def test_finalizing_a_namespace_may_change_its_labels() -> None:
+    async with running_apiserver() as server:
+        made = (await server.request("POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})).json
+        made["metadata"]["labels"]["a"] = "b"
+        answer = await server.request("PUT", "/api/v1/namespaces/n/finalize", made)
+        assert answer.json["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "n"}
+        assert answer.json["spec"]["finalizers"] == ["kubernetes"]
 
 
 async def test_one_autoscaler_in_two_versions() -> None:

@@ -12,6 +12,7 @@ from apimachinery.gvk import GroupVersionKind
 from apimachinery.times import format_time
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
+from controlplane.apiserver.kinds.shared.subresource_metadata import take_metadata
 from controlplane.apiserver.registry.printing import human_duration
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy, Subresource
 
@@ -139,7 +140,8 @@ def _stamp(obj: Object, now: datetime) -> None:
 
 
 def _approve(ctx: Context, stored: Object, body: Object) -> Object:
-    """Only conditions change here: the certificate is the signer's affair."""
+    """Of the status only conditions change here: the certificate is the signer's affair."""
+    take_metadata(stored, body)
     conditions = (body.get("status") or {}).get("conditions") or []
     stored["status"] = {**(stored.get("status") or {}), "conditions": conditions}
     _stamp(stored, ctx.now)

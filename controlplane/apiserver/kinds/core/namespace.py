@@ -8,6 +8,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
+from controlplane.apiserver.kinds.shared.subresource_metadata import take_metadata
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy, Subresource
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
@@ -102,6 +103,7 @@ def _check_finalizers(obj: Object) -> list[FieldError]:
 
 
 def _finalize(ctx: Context, stored: Object, body: Object) -> Object:
+    take_metadata(stored, body)
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     stored["spec"] = {**(stored.get("spec") or {}), "finalizers": list(finalizers)}
     if not finalizers:
