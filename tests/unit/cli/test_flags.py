@@ -57,3 +57,12 @@ def test_an_unknown_flag_is_refused(verb: str) -> None:
     daemon = importlib.import_module(VERBS[verb][0]).DAEMON
     with pytest.raises(click.NoSuchOption, match="--kubeconfi"):
         command(daemon).make_context(verb, ["--kubeconfi=x"])
+
+
+def test_controllers_of_upstream_s_that_are_not_here_are_no_mistake() -> None:
+    from controlplane.controllers import catalog
+
+    everything = catalog.chosen(["*"])
+    assert catalog.chosen(["*", "bootstrapsigner", "tokencleaner", "-attachdetach"]) == everything
+    with pytest.raises(click.UsageError, match="bootstrapsinger"):
+        catalog.chosen(["*", "bootstrapsinger"])
