@@ -1,8 +1,10 @@
-"""Tasks that a killed containerd was only creating: their shims and half-made processes, which no later containerd owns.
+"""Tasks that a killed containerd was only creating or deleting: their shims and half-made processes, which no later
+containerd owns.
 
-containerd starts a shim, then has it create the task; killed in between, it finds the shim again but no task in it, and
-forgets both (containerd issue 6860; mended in 1.7). Every such crash would leave a process, a shim and a cgroup behind for
-good. ``up`` and ``down`` call :func:`clear` before they start a private containerd, when nobody else can be creating anything.
+containerd starts a shim, then has it create the task; on the way back it has the task deleted, then ends the shim. Killed in
+between, it finds the shim again but no task in it, and forgets both (containerd issue 6860; mended in 1.7). Every such crash
+would leave a process, a shim and a cgroup behind for good. ``up`` and ``down`` call :func:`clear` before they start a private
+containerd, when nobody else can be creating anything.
 """
 
 import contextlib
@@ -22,27 +24,40 @@ _MADE = "init.pid"  # the shim writes it when the task's process exists
 
 def clear(where: Layout) -> list[str]:
     """Remove what was never finished; returns the ids. Call while no containerd runs on ``where``."""
-    bundles = where.state / _TASKS / NAMESPACE
-    found = unfinished(bundles)
-    if not found:
-        return found
+    bundles, states = where.state / _TASKS / NAMESPACE, where.state / "runc" / NAMESPACE
+    lost = unfinished(bundles, states)
+    needed = {_shim_of(entry) for entry in _folders(bundles) if entry.name not in lost}
     shims = teardown.runtime_leftovers(str(where.socket))
-    for task in found:
-        for pid in [pid for pid, served in shims.items() if served == task]:
+    for pid, served in shims.items():
+        bundle = bundles / served
+        # the containers of a pod are served by the shim of its sandbox
+        if not bundle.exists() or (served in lost and _shim_of(bundle) not in needed):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if (where.state / "runc" / NAMESPACE / task).exists() and shutil.which("runc"):
-            command = ["runc", "--root", str(where.state / "runc" / NAMESPACE), "delete", "--force", task]
+    for task in lost:
+        if (states / task).exists() and shutil.which("runc"):
+            command = ["runc", "--root", str(states), "delete", "--force", task]
             subprocess.run(command, capture_output=True, check=False, timeout=30)
-        shutil.rmtree(where.state / "runc" / NAMESPACE / task, ignore_errors=True)
+        shutil.rmtree(states / task, ignore_errors=True)
         if not teardown.unmount_below(bundles / task):
             shutil.rmtree(bundles / task, ignore_errors=True)
             shutil.rmtree(where.root / _TASKS / NAMESPACE / task, ignore_errors=True)
-    return found
+    return lost
 
 
-def unfinished(bundles: Path) -> list[str]:
-    """Ids of the tasks below ``bundles`` whose process was never made."""
-    if not bundles.is_dir():
-        return []
-    return sorted(entry.name for entry in bundles.iterdir() if entry.is_dir() and not (entry / _MADE).exists())
+def unfinished(bundles: Path, states: Path) -> list[str]:
+    """Ids of the tasks below ``bundles`` that were never made, or that runc (its ``states``) has deleted already."""
+    found = _folders(bundles)
+    return sorted(entry.name for entry in found if not (entry / _MADE).exists() or not (states / entry.name).exists())
+
+
+def _folders(bundles: Path) -> list[Path]:
+    return [entry for entry in bundles.iterdir() if entry.is_dir()] if bundles.is_dir() else []
+
+
+def _shim_of(bundle: Path) -> str:
+    """The address of the shim that serves a task."""
+    try:
+        return (bundle / "address").read_text()
+    except OSError:
+        return ""

@@ -109,24 +109,26 @@ def test_deleting_the_namespace_deletes_everything(cluster: Cluster, namespace: 
 
 
 def test_a_rolling_update_loses_no_request(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=web(replicas=3, version="1", pre_stop=5))
+    first, second = (web(replicas=3, version=version, pre_stop=5, node_port=True) for version in "12")
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=first)
     cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=60s")
-    url = f"http://{cluster_ip(cluster, namespace)}/"
-    eventually(lambda: cluster.curl(url))
+    port = cluster.get("service", "web", "-n", namespace)["spec"]["ports"][0]["nodePort"]
+    urls = (f"http://{cluster_ip(cluster, namespace)}/", f"http://{ADDRESS}:{port}/")
+    eventually(lambda: [cluster.curl(url) for url in urls])
     stop, lost, answered = threading.Event(), [], []
 
-    def ask() -> None:
+    def ask(url: str) -> None:
         while not stop.is_set():
             try:
                 answered.append(cluster.curl(url, seconds=5))
             except AssertionError as error:
                 lost.append(str(error))
 
-    askers = [threading.Thread(target=ask) for _ in range(2)]
+    askers = [threading.Thread(target=ask, args=(url,)) for url in urls]
     for asker in askers:
         asker.start()
     try:
-        cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=web(replicas=3, version="2", pre_stop=5))
+        cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=second)
         cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=120s", timeout=130)
         eventually(lambda: len(cluster.get("pods", "-n", namespace)["items"]) == 3, 60, "old pods are gone")
     finally:
