@@ -10,6 +10,7 @@ from apimachinery.times import parse_time
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+WILDCARD = "0.0.0.0"  # noqa: S104 - a host port's address, not one to listen on
 
 Pod = Mapping[str, Any]
 
@@ -125,8 +126,18 @@ def host_ports(pod: Pod) -> list[tuple[str, str, int]]:
         for port in container.get("ports") or ():
             number = port.get("hostPort") or 0
             if number > 0:
-                wanted.append((str(port.get("protocol") or "TCP"), str(port.get("hostIP") or "0.0.0.0"), int(number)))  # noqa: S104
+                wanted.append((str(port.get("protocol") or "TCP"), str(port.get("hostIP") or WILDCARD), int(number)))
     return wanted
+
+
+def host_ports_conflict(pod: Pod, other: Pod) -> bool:
+    """Whether two pods cannot share a node; the wildcard address collides with every address."""
+    held = host_ports(other)
+    return any(
+        (protocol, number) == (held_protocol, held_number) and (address == held_address or WILDCARD in (address, held_address))
+        for protocol, address, number in host_ports(pod)
+        for held_protocol, held_address, held_number in held
+    )
 
 
 def find_port(pod: Pod, target: int | str, protocol: str) -> int | None:

@@ -4,20 +4,47 @@ hand-made bindings come here unchecked. Called by the pod manager for every new 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apimachinery.objects import pods
+from apimachinery.objects import nodes, pods
+from apimachinery.objects.affinity import accepts_node
 from apimachinery.objects.requests import PODS, add, amount, pod_requests
+from apimachinery.objects.taints import NO_EXECUTE, first_untolerated
+from node.kubelet.sources.static_files import is_static
 
 Pod = Mapping[str, Any]
+Node = Mapping[str, Any]
 
 
-def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str]) -> tuple[str, str] | None:
-    """(reason, message) of the Failed status, or None to take it. ``others`` are the pods this node already has taken."""
+def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str], node: Node | None = None) -> tuple[str, str] | None:
+    """(reason, message) of the Failed status, or None to take it. ``others`` are the pods this node already has taken.
+
+    ``node`` is None for as long as the API has not told it; what depends on it is then not asked.
+    """
+    taken = [other for other in others if not pods.is_terminal(other)]
+    return _lacks(pod, taken, allocatable) or _mismatch(pod, taken, node)
+
+
+def _mismatch(pod: Pod, taken: Iterable[Pod], node: Node | None) -> tuple[str, str] | None:
+    if node is not None and not accepts_node(pod, node):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if any(pods.host_ports_conflict(pod, other) for other in taken):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if node is not None and not is_static(pod):
+        tolerations = pods.spec_of(pod).get("tolerations") or ()
+        if first_untolerated(nodes.taints(node), tolerations, frozenset({NO_EXECUTE})) is not None:
+            return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(predicate: str, why: str) -> tuple[str, str]:
+    return predicate, f"Pod was rejected: Predicate {predicate} failed: {why}"
+
+
+def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str]) -> tuple[str, str] | None:
     used: dict[str, int] = {}
     count = 0
-    for other in others:
-        if not pods.is_terminal(other):
-            add(used, pod_requests(other))
-            count += 1
+    for other in taken:
+        add(used, pod_requests(other))
+        count += 1
     limit = amount(PODS, allocatable.get(PODS, "110"))
     if count + 1 > limit:
         return "OutOfpods", _message(PODS, 1, count, limit)

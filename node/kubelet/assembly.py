@@ -123,7 +123,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
     workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name))
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors)
+    node = informers.informer(NODES, field_selector=f"metadata.name={given.node_name}")
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, lambda: node.lister.get(given.node_name))
     look = partial(_look, given, view, pleg, workers)
     return Parts(
         recorder=recorder,

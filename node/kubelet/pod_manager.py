@@ -30,12 +30,14 @@ class PodManager:
         events: PodEvents,
         allocatable: Callable[[], Mapping[str, str]],
         mirrors: MirrorPods | None = None,
+        node: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self._workers = workers
         self._status = status
         self._events = events
         self._allocatable = allocatable
         self._mirrors = mirrors
+        self._node = node
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -65,7 +67,7 @@ class PodManager:
                 return
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
-            refused = admission.refuse(pod, self._taken(uid), self._allocatable())
+            refused = admission.refuse(pod, self._taken(uid), self._allocatable(), self._node())
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))

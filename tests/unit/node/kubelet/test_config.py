@@ -98,6 +98,53 @@ def test_admission_counts_what_is_taken() -> None:
     assert refuse(pod(), [done, done], allocatable) is None
 
 
+NODE = {"metadata": {"name": "n", "labels": {"disk": "ssd"}}, "spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}
+ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+
+def on_port(number: int, **more: Any) -> dict[str, Any]:
+    return pod(str(number), containers=[container(ports=[{"containerPort": 80, "hostPort": number, **more}])])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "others", "node", "reason", "why"),
+    [
+        pytest.param(
+            on_port(8080),
+            [on_port(8080, hostIP="192.0.2.1")],
+            None,
+            "NodePorts",
+            "node(s) didn't have free ports for the requested pod ports",
+            id="port",
+        ),
+        pytest.param(on_port(8080, protocol="UDP"), [on_port(8080)], None, None, "", id="other protocol"),
+        pytest.param(on_port(1, hostIP="192.0.2.1"), [on_port(1, hostIP="192.0.2.2")], None, None, "", id="other address"),
+        pytest.param(
+            pod(nodeSelector={"disk": "tape"}),
+            [],
+            NODE,
+            "NodeAffinity",
+            "node(s) didn't match Pod's node affinity/selector",
+            id="selector",
+        ),
+        pytest.param(pod(nodeSelector={"disk": "tape"}), [], None, None, "", id="no node yet"),
+        pytest.param(pod(), [], NODE, "TaintToleration", "node(s) had taints that the pod didn't tolerate", id="taint"),
+        pytest.param(pod(nodeSelector={"disk": "ssd"}, tolerations=[{"operator": "Exists"}]), [], NODE, None, "", id="tolerated"),
+    ],
+)
+def test_admission_looks_again_at_what_the_scheduler_may_not_have_seen(
+    wanted: dict[str, Any], others: list[dict[str, Any]], node: dict[str, Any] | None, reason: str | None, why: str
+) -> None:
+    refused = refuse(wanted, others, ROOM, node)
+    assert refused == (None if reason is None else (reason, f"Pod was rejected: Predicate {reason} failed: {why}"))
+
+
+def test_static_pods_run_whatever_the_taints() -> None:
+    static = pod()
+    static["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
+    assert refuse(static, [], ROOM, NODE) is None
+
+
 def test_defaults_are_upstreams() -> None:
     config = KubeletConfig()
     assert (config.port, config.healthz_port, config.max_pods, config.node_lease_duration_seconds) == (10250, 10248, 110, 40)
