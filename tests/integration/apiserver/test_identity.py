@@ -172,6 +172,88 @@ async def test_a_node_writes_only_what_is_its_own(server: TestServer) -> None:
     assert labelled.status == 403
 
 
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def own_node(server: TestServer) -> str:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}
+    uid: str = (await server.request("POST", "/api/v1/nodes", body, token="node-token")).json["metadata"]["uid"]
+    return uid
+
+
+def mirror(uid: str, owner: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    reference = {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": uid, "controller": True, **(owner or {})}
+    annotations = {"kubernetes.io/config.mirror": "hash"}
+    metadata = {"name": "m-node-1", "annotations": annotations, "ownerReferences": [reference]}
+    spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", **fields}]}
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", **source}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        (volume(secret={"secretName": "s"}), "secrets"),
+        (volume(projected={"sources": [{"secret": {"name": "s"}}]}), "secrets"),
+        ({"imagePullSecrets": [{"name": "s"}]}, "secrets"),
+        (container(envFrom=[{"secretRef": {"name": "s"}}]), "secrets"),
+        (container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]), "secrets"),
+        (volume(configMap={"name": "c"}), "configmaps"),
+        (container(envFrom=[{"configMapRef": {"name": "c"}}]), "configmaps"),
+        (volume(persistentVolumeClaim={"claimName": "p"}), "persistentvolumeclaims"),
+        ({"resourceClaims": [{"name": "r", "resourceClaimName": "x"}]}, "resourceclaims"),
+    ],
+)
+async def test_a_mirror_pod_opens_nothing_to_its_node(server: TestServer, spec: dict[str, Any], named: str) -> None:
+    """Else a node could read any secret of the cluster: by making a pod of its own that uses it."""
+    uid = await own_node(server)
+    answer = await server.request("POST", PODS, mirror(uid, **spec), token="node-token")
+    assert answer.status == 403
+    assert answer.json["message"].endswith(f'node "node-1" can not create pods that reference {named}')
+
+
+@pytest.mark.parametrize(
+    ("owner", "text"),
+    [
+        ({"uid": "another"}, "UID mismatch"),
+        ({"controller": False}, "controller owner reference"),
+        ({"blockOwnerDeletion": True}, "must not set blockOwnerDeletion"),
+        ({"name": "node-2"}, "owner reference set to itself"),
+        ({}, ""),
+    ],
+)
+async def test_a_mirror_pod_belongs_to_its_node(server: TestServer, owner: dict[str, Any], text: str) -> None:
+    uid = await own_node(server)
+    answer = await server.request("POST", PODS, mirror(uid, owner), token="node-token")
+    assert (answer.status, text in answer.json.get("message", "")) == (403 if text else 201, True)
+
+
+async def test_a_node_cannot_have_itself_deleted_nor_its_pods_relabelled(server: TestServer) -> None:
+    uid = await own_node(server)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}
+    patch = {"metadata": {"ownerReferences": [owner]}}
+    for path in ("/api/v1/nodes/node-1", "/api/v1/nodes/node-1/status"):
+        answer = await server.request("PATCH", path, patch, token="node-token", content_type=MERGE)
+        held = (await server.request("GET", "/api/v1/nodes/node-1")).json["metadata"].get("ownerReferences")
+        assert held is None
+        assert answer.status == 403 or path.endswith("status")
+    assert (await server.request("POST", PODS, mirror(uid), token="node-token")).status == 201
+    status = f"{PODS}/m-node-1/status"
+    patch = {"metadata": {"labels": {"app": "bank"}}, "status": {"phase": "Running"}}
+    answer = await server.request("PATCH", status, patch, token="node-token", content_type=MERGE)
+    assert (answer.status, "cannot update labels through pod status" in answer.json["message"]) == (403, True)
+    del patch["metadata"]
+    assert (await server.request("PATCH", status, patch, token="node-token", content_type=MERGE)).status == 200
+
+
 async def test_access_reviews_answer_for_others(server: TestServer) -> None:
     spec = {
         "user": "system:kube-scheduler",

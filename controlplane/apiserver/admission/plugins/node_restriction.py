@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from apimachinery import errors
 from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes, Lookup, refuse
+from controlplane.apiserver.authorization.node import config_maps_of, secrets_of
 
 _PREFIX = "system:node:"
 _GROUP = "system:nodes"
@@ -57,6 +59,9 @@ class NodeRestriction:
             old = attributes.old or {}
             if (attributes.obj.get("spec") or {}).get("taints") != (old.get("spec") or {}).get("taints"):
                 raise refuse(attributes, f'node "{node}" is not allowed to modify taints')
+        if attributes.operation == UPDATE and _owners(attributes.obj) != _owners(attributes.old):
+            # the garbage collector would delete the node, which it may not do itself
+            raise refuse(attributes, f'node "{node}" is not allowed to modify ownerReferences')
         before = _labels(attributes.old)
         changed = {key for key, value in _labels(attributes.obj).items() if before.get(key) != value}
         forbidden = sorted(key for key in changed if _restricted(key))
@@ -71,6 +76,7 @@ class NodeRestriction:
                     attributes, f"pod does not have {MIRROR_ANNOTATION!r} annotation, node {node!r} can only create mirror pods"
                 )
             self._bound_here(attributes, attributes.obj, node, "create")
+            await self._mirror(attributes, attributes.obj, node)
         elif attributes.operation == CREATE and attributes.subresource == "eviction":
             pod = await self._lookup("pods", attributes.namespace, attributes.name)
             if pod is not None:
@@ -82,6 +88,32 @@ class NodeRestriction:
             if attributes.subresource != "status":
                 raise refuse(attributes, f"unexpected update of pod by node {node!r}")
             self._bound_here(attributes, attributes.old or {}, node, "update status of")
+            if _labels(attributes.obj) != _labels(attributes.old):  # by labels a pod would join Services and budgets
+                raise refuse(attributes, f'node "{node}" cannot update labels through pod status')
+
+    async def _mirror(self, attributes: Attributes, pod: dict[str, Any], node: str) -> None:
+        """A mirror pod belongs to its node, and names nothing that the node could then read because a pod of its uses it."""
+        owners = pod["metadata"].get("ownerReferences") or []
+        problem = ""
+        if len(owners) > 1:
+            problem = "with a single owner reference set to itself"
+        elif not owners or (owners[0].get("apiVersion"), owners[0].get("kind"), owners[0].get("name")) != ("v1", "Node", node):
+            problem = "with an owner reference set to itself"
+        elif not owners[0].get("controller"):
+            problem = "with a controller owner reference set to itself"
+        if problem:
+            raise refuse(attributes, f'node "{node}" can only create pods {problem}')
+        if owners[0].get("blockOwnerDeletion"):
+            raise refuse(attributes, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
+        held = await self._lookup("nodes", "", node)
+        if held is None:
+            raise errors.not_found("nodes", node)
+        if owners[0].get("uid") != held["metadata"].get("uid"):
+            expected, got = held["metadata"].get("uid"), owners[0].get("uid")
+            raise refuse(attributes, f"node {node} UID mismatch: expected {expected} got {got}")
+        named = references(pod)
+        if named:
+            raise refuse(attributes, f'node "{node}" can not create pods that reference {named}')
 
     def _bound_here(self, attributes: Attributes, pod: dict[str, Any], node: str, what: str) -> None:
         if ((pod.get("spec") or {}).get("nodeName") or "") != node:
@@ -91,6 +123,8 @@ class NodeRestriction:
         reference = ((attributes.obj or {}).get("spec") or {}).get("boundObjectRef") or {}
         if reference.get("kind") != "Pod" or not reference.get("name"):
             raise refuse(attributes, f'node "{node}" can only request tokens bound to a pod')
+        if not reference.get("uid"):
+            raise refuse(attributes, f'node "{node}" requested token with a pod binding without a uid')
         pod = await self._lookup("pods", attributes.namespace, reference["name"])
         if pod is None or ((pod.get("spec") or {}).get("nodeName") or "") != node:
             raise refuse(attributes, f'node "{node}" requested token bound to a pod scheduled on a different node')
@@ -109,6 +143,30 @@ def _name(obj: dict[str, Any] | None) -> str:
 
 def _labels(obj: dict[str, Any] | None) -> dict[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _owners(obj: dict[str, Any] | None) -> list[Any]:
+    return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []
+
+
+def references(pod: dict[str, Any]) -> str:
+    """The first kind of other API objects that a pod's spec refers to, as upstream names it; empty when there is none."""
+    spec = pod.get("spec") or {}
+    volumes = spec.get("volumes") or []
+    sources = [source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or []]
+    if spec.get("serviceAccountName"):
+        return "a service account"
+    if secrets_of(pod):
+        return "secrets"
+    if config_maps_of(pod):
+        return "configmaps"
+    if any(source.get("clusterTrustBundle") for source in sources):
+        return "clustertrustbundles"
+    if any(source.get("serviceAccountToken") or source.get("podCertificate") for source in sources):
+        return "a service account"
+    if any(volume.get("persistentVolumeClaim") for volume in volumes):
+        return "persistentvolumeclaims"
+    return "resourceclaims" if spec.get("resourceClaims") else ""
 
 
 def _restricted(key: str) -> bool:
