@@ -1,7 +1,8 @@
 """What must exist in every cluster: four namespaces, the ``kubernetes`` Service and where it leads, the range of cluster IPs,
 the system priorities.
 
-Run by ``assembly.server`` once the listener is up; ``/readyz`` waits for it. It may run again and again.
+Run by ``assembly.server`` once the listener is up; ``/readyz`` waits for it. What people may delete and the cluster cannot do
+without is looked after from then on.
 """
 
 import asyncio
@@ -46,8 +47,7 @@ class PostStart:
             raise RuntimeError("the cluster's own objects have not all been written yet")
 
     async def run(self, address: str, port: int) -> None:
-        for name in NAMESPACES:
-            await self._ensure("namespaces", "", _typed("v1", "Namespace", {"name": name}))
+        await self._namespaces()
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
             for role in bootstrap_policy.roles():
                 tasks.create_task(self._ensure(f"clusterroles.{bootstrap_policy.GROUP}", "", role))
@@ -61,11 +61,23 @@ class PostStart:
         ranges["spec"] = {"cidrs": list(self._config.service_ranges)}
         await self._ensure("servicecidrs.networking.k8s.io", "", ranges)
         await self._publish_authorities()
+        await self._way_in(address, port)
+        self._done = True
+
+    async def mend(self, address: str, port: int) -> None:
+        """Make again what somebody has deleted: upstream's controllers of system namespaces and of the kubernetes Service."""
+        await self._namespaces()
+        await self._way_in(address, port)
+
+    async def _namespaces(self) -> None:
+        for name in NAMESPACES:
+            await self._ensure("namespaces", "", _typed("v1", "Namespace", {"name": name}))
+
+    async def _way_in(self, address: str, port: int) -> None:
         await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
         await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
         slice_ = kubernetes_slice(address, port)
         await self._ensure("endpointslices.discovery.k8s.io", "default", slice_, ("endpoints", "ports"))
-        self._done = True
 
     async def _publish_authorities(self) -> None:
         """Upstream's components and aggregated API servers learn from here whom to believe."""

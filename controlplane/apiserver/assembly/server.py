@@ -39,6 +39,7 @@ from controlplane.apiserver.server import Handler, prepare_tls, server_for
 from controlplane.apiserver.storage.interface import Backend
 
 _log = logs.get(__name__)
+MEND_SECONDS = 10.0  # upstream looks after the kubernetes Service as often
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,9 @@ async def running(config: Config) -> AsyncIterator[Running]:
         wired = _wire(config, base, live)
         parts = await _chain_parts(config, base, wired, stack)
         address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
-        await poststart.run(advertised(config), address.port)
+        where = advertised(config), address.port
+        await poststart.run(*where)
+        supervisor.every("system-objects", MEND_SECONDS, lambda: poststart.mend(*where))
         _log.info("Serving", address=address.url, storage=config.storage.backend)
         yield Running(address, base.stores, base.backend, base.health)
 

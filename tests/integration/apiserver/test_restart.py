@@ -1,9 +1,13 @@
 """The API server comes back on the same database: same objects, same revisions, and watches that go on."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from controlplane.apiserver.assembly import server as server_assembly
 from tests.support.apiserver import ADMIN_TOKEN, TestServer, running_apiserver
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -61,3 +65,29 @@ async def test_metrics_tell_of_the_store(tmp_path: Path) -> None:
         assert revision >= int(made["metadata"]["resourceVersion"])
         assert 'apiserver_storage_objects{resource="deployments.apps"}' in lines
         assert float(lines["apiserver_storage_size_bytes"]) > 10_000
+
+
+async def test_what_the_cluster_needs_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_assembly, "MEND_SECONDS", 0.05)
+    async with running_apiserver() as server:
+        here = "/api/v1/namespaces/default"
+        paths = (
+            f"{here}/services/kubernetes",
+            f"{here}/endpoints/kubernetes",
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+        )
+        for path in paths:
+            before = (await server.request("GET", path)).json["metadata"]["uid"]
+            assert (await server.request("DELETE", path)).status == 200
+            async with asyncio.timeout(5):
+                while (answer := await server.request("GET", path)).status != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert answer.json["metadata"]["uid"] != before
+        service = (await server.request("GET", paths[0])).json
+        assert service["spec"]["clusterIP"] == "10.96.0.1"
+        slice_ = (await server.request("GET", paths[2])).json
+        spoilt = {**slice_, "endpoints": []}
+        await server.request("PUT", paths[2], spoilt)
+        async with asyncio.timeout(5):
+            while (await server.request("GET", paths[2])).json["endpoints"] != slice_["endpoints"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
