@@ -1,6 +1,6 @@
 """The keys of a cluster: which authority signs which certificate for whom. Called by ``cli up`` and by ansible.
 
-Separate authorities for clients and servers, and for the front proxy: a certificate of one proves nothing to the other.
+An authority of its own for the front proxy: who may speak for others is not told by the certificate of an ordinary client.
 What exists is kept; a certificate that no longer says the right thing (another address, near its end) is issued anew.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from component.x509 import CLIENT, SERVER, KeyPair, Request, issue, new_ca, new_key, parse, public_key, write_private
+from component.x509 import CLIENT, SERVER, KeyPair, Request, belongs, issue, new_ca, new_key, parse, public_key, write_private
 
 RENEW_BEFORE = timedelta(days=30)
 MASTERS = "system:masters"
@@ -73,14 +73,14 @@ def ensure_pki(folder: Path, identity: Identity, now: datetime | None = None) ->
     authorities = {}
     for name, subject in (("ca", "kubernetes-ca"), ("front-proxy-ca", "front-proxy-ca")):
         certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
-        if not (certificate.exists() and key.exists()):
+        if not (certificate.exists() and key.exists() and belongs(KeyPair.load(certificate, key), certificate.read_bytes())):
             new_ca(subject, now=moment).save(certificate, key)
             made.append(name)
         authorities[name] = KeyPair.load(certificate, key)
     for leaf in leaves(identity):
-        fresh_authority = leaf.authority in made
-        if fresh_authority or not is_current(folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key", leaf.request, moment):
-            pair = issue(authorities[leaf.authority], leaf.request, now=moment)
+        authority = authorities[leaf.authority]
+        if not is_current(folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key", leaf.request, authority, moment):
+            pair = issue(authority, leaf.request, now=moment)
             pair.save(folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key")
             made.append(leaf.name)
     if not (folder / "sa.key").exists():
@@ -95,13 +95,17 @@ def ensure_pki(folder: Path, identity: Identity, now: datetime | None = None) ->
     return made
 
 
-def is_current(certificate: Path, key: Path, wanted: Request, now: datetime) -> bool:
-    """Whether the files exist, say what ``wanted`` says, and have more than a month to go."""
+def is_current(certificate: Path, key: Path, wanted: Request, authority: KeyPair, now: datetime) -> bool:
+    """Whether the files exist, belong together and to the authority (an `up` may have been killed between writing them), say
+    what ``wanted`` says, and have more than a month to go."""
     if not (certificate.exists() and key.exists()):
         return False
+    pair = KeyPair.load(certificate, key)
     try:
-        found = parse(certificate.read_bytes())
+        found = parse(pair.certificate)
     except ValueError:
+        return False
+    if not belongs(pair, authority.certificate):
         return False
     return (
         found.common_name == wanted.common_name

@@ -98,9 +98,14 @@ def public_key(private_key: bytes) -> bytes:
     """The public half of a PEM private key, PEM."""
     from cryptography.hazmat.primitives import serialization
 
-    key = serialization.load_pem_private_key(private_key, None)
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return key.public_key().public_bytes(serialization.Encoding.PEM, form)
+    return _public_pem(serialization.load_pem_private_key(private_key, None).public_key())
+
+
+def _public_pem(key: Any) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    encoded: bytes = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return encoded
 
 
 def new_ca(common_name: str, *, now: datetime | None = None, lifetime: timedelta = CA_LIFETIME) -> KeyPair:
@@ -167,6 +172,20 @@ def parse(data: bytes) -> Certificate:
     pem = data.lstrip().startswith(b"-----")
     with _long_names():
         return _read(x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data))
+
+
+def belongs(pair: KeyPair, ca: bytes) -> bool:
+    """Whether the key of ``pair`` is that of its certificate, and the certificate was signed by ``ca`` (PEM)."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        with _long_names():
+            certificate = x509.load_pem_x509_certificate(pair.certificate)
+            certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
+        return public_key(pair.key) == _public_pem(certificate.public_key())
+    except (ValueError, TypeError, InvalidSignature):
+        return False
 
 
 @contextmanager
