@@ -54,7 +54,7 @@ PARAMS: list[click.Parameter] = [
     option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
     option("--event-ttl", type=DURATION, default="1h", help="How long events are kept."),
-    option("--runtime-config", type=KEY_VALUES, default="", help="group/version=false stops serving that version."),
+    option("--runtime-config", type=KEY_VALUES, default="", help="What to serve: group/version=true or false, api/beta=true..."),
     option("--storage-backend", type=click.Choice(["sqlite", "memory"]), default="sqlite", help="Where objects are kept."),
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
     option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go that no other flag names."),
@@ -107,7 +107,7 @@ def config_from(options: Mapping[str, Any]) -> Config:
         options["service_cluster_ip_range"] or ("10.96.0.0/12",),
         port_range(options["service_node_port_range"]),
         int(options["event_ttl"]),
-        frozenset(name for name, value in options["runtime_config"].items() if value.lower() in ("false", "0")),
+        options["runtime_config"],
     )
 
 

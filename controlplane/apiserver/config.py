@@ -1,5 +1,6 @@
 """Everything that a running API server was told, as one value. ``__main__`` makes it of flags, tests by hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,4 +85,4 @@ class Config:
     service_ranges: tuple[str, ...] = ("10.96.0.0/12",)
     node_ports: tuple[int, int] = (30000, 32767)
     event_ttl: int = 3600
-    disabled_groups: frozenset[str] = frozenset()  # group/version names that --runtime-config switched off
+    runtime_config: Mapping[str, str] = field(default_factory=dict)  # which versions are served; see ``kinds.served``

@@ -23,7 +23,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDisc
 AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 # Which group a name without one means: clients take the first that has it. Higher goes first, equals by name.
-_PRIORITY = {
+PRIORITY = {
     "": 18000,
     "apiregistration.k8s.io": 20000,
     "apps": 17800,
@@ -167,7 +167,7 @@ class Discovery:
     def groups(self) -> list[str]:
         """Served groups, the most important first."""
         names = {each.info.gvk.group for each in self._resources}
-        return sorted(names, key=lambda name: (-_PRIORITY.get(name, 0), name))
+        return sorted(names, key=lambda name: (-PRIORITY.get(name, 0), name))
 
     def versions(self, group: str) -> list[str]:
         """Served versions of a group, the preferred first."""

@@ -12,6 +12,7 @@ from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
 from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization.node import PodsOn
+from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses
 from controlplane.apiserver.endpoints.evict import evict
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
 from controlplane.apiserver.endpoints.scope import Scope
@@ -100,6 +101,7 @@ def route_table(
     judges: Judges,
     open_watches: OpenWatches,
     connect: Connect,
+    components: ComponentStatuses,
 ) -> RouteTable:
     admission = AdmissionChain(plugins(lookup, listing_in(stores), judges.authorizer, status_writer(stores)))
     table: RouteTable = {}
@@ -113,6 +115,8 @@ def route_table(
         table[info.gvr] = routes_of(scope, open_watches, extra)
         if info.gvr.group_resource == "pods":
             table.update(_bindings(scope))
+    parts = Scope(components, schemas, admission, judges.authorizer)
+    table[parts.info.gvr] = routes_of(parts, open_watches)
     for info in REVIEWS:
         table[info.gvr] = Routes(info, {("", "create"): _review(info, judges)})
     return table

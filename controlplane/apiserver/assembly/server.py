@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from apimachinery import schema
+from apimachinery.gvk import GroupVersion
 from component import logs
 from component.clock import RealClock
 from component.healthz import Health
@@ -14,21 +15,23 @@ from component.metrics import Registry
 from component.serving import Address, listening
 from component.tasks import Supervisor
 from component.tls import ReloadingServerContext
-from controlplane.apiserver import chain, discovery
+from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.roles import RoleIndex
+from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
 from controlplane.apiserver.audit.sinks import FileSink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config
 from controlplane.apiserver.endpoints import connect
+from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses, Probe, healthz
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
-from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, ReviewStrategy
-from controlplane.apiserver.endpoints.subresource import BINDINGS
+from controlplane.apiserver.endpoints.reviews import Judges
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.metrics import RequestMetrics
+from controlplane.apiserver.kinds import served
 from controlplane.apiserver.kinds.catalog import strategies
 from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.poststart import PostStart
@@ -86,7 +89,8 @@ async def running(config: Config) -> AsyncIterator[Running]:
     """Ready inside the block. Leaving it drains: no new connections, watches end, requests get a moment to finish."""
     async with contextlib.AsyncExitStack() as stack:
         base = await _open(config, stack)
-        poststart = PostStart(config, base.stores)
+        versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds)}
+        poststart = PostStart(config, base.stores, versions)
         _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
@@ -104,9 +108,9 @@ async def running(config: Config) -> AsyncIterator[Running]:
 async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
     backend = await storage.open_backend(config.storage)
     stack.push_async_callback(backend.close)
-    kinds = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
-    kinds = [one for one in kinds if one.info.gvk.api_version not in config.disabled_groups]
-    caches = await stack.enter_async_context(storage.running_caches(backend, kinds))
+    known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
+    kinds = served.select(known, config.runtime_config)
+    caches = await stack.enter_async_context(storage.running_caches(backend, served.stored(known, kinds)))
     return _Base(backend, kinds, caches, resources.stores_for(kinds, caches), Health(), Registry())
 
 
@@ -173,13 +177,22 @@ def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores))
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
-    table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, live.watches, streams)
+    components = ComponentStatuses(_probes(base.backend))
+    table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, live.watches, streams, components)
     refresh = _gauges(base.metrics, live.watches)
-    listed = discovery.listed([*base.kinds, *(ReviewStrategy(info) for info in (*REVIEWS, BINDINGS))])
+    listed = listed_resources(base.kinds)
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
     known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer)
     return _Wired(Router(table, known), believed.authenticator, authorizer)
+
+
+def _probes(backend: Backend) -> dict[str, Probe]:
+    async def storage_answers() -> str:
+        await backend.current_revision()
+        return "ok"
+
+    return {"scheduler": healthz(10259), "controller-manager": healthz(10257), "etcd-0": storage_answers}
 
 
 def _gauges(metrics: Registry, watches: OpenWatches) -> Callable[[], None]:

@@ -1,6 +1,19 @@
 """All built-in kinds, in the order discovery lists them. ``__main__`` asks for them once and hands them to the registry."""
 
+from controlplane.apiserver.kinds.admissionregistration.bindings import (
+    MutatingAdmissionPolicyBindingStrategy,
+    ValidatingAdmissionPolicyBindingStrategy,
+)
+from controlplane.apiserver.kinds.admissionregistration.policies import (
+    MutatingAdmissionPolicyStrategy,
+    ValidatingAdmissionPolicyStrategy,
+)
+from controlplane.apiserver.kinds.admissionregistration.webhooks import (
+    MutatingWebhookConfigurationStrategy,
+    ValidatingWebhookConfigurationStrategy,
+)
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition import CustomResourceDefinitionStrategy
+from controlplane.apiserver.kinds.apiregistration.apiservice import APIServiceStrategy
 from controlplane.apiserver.kinds.apps.controllerrevision import ControllerRevisionStrategy
 from controlplane.apiserver.kinds.apps.daemonset import DaemonSetStrategy
 from controlplane.apiserver.kinds.apps.deployment import DeploymentStrategy
@@ -31,6 +44,8 @@ from controlplane.apiserver.kinds.core.service.allocation import ServiceClaims
 from controlplane.apiserver.kinds.core.serviceaccount import ServiceAccountStrategy
 from controlplane.apiserver.kinds.discovery.endpointslice import EndpointSliceStrategy
 from controlplane.apiserver.kinds.events.event import NewEventStrategy
+from controlplane.apiserver.kinds.flowcontrol.flowschema import FlowSchemaStrategy
+from controlplane.apiserver.kinds.flowcontrol.prioritylevelconfiguration import PriorityLevelConfigurationStrategy
 from controlplane.apiserver.kinds.networking.ingress import IngressStrategy
 from controlplane.apiserver.kinds.networking.ingressclass import IngressClassStrategy
 from controlplane.apiserver.kinds.networking.ipaddress import IPAddressStrategy
@@ -42,10 +57,17 @@ from controlplane.apiserver.kinds.rbac.clusterrole import ClusterRoleStrategy
 from controlplane.apiserver.kinds.rbac.clusterrolebinding import ClusterRoleBindingStrategy
 from controlplane.apiserver.kinds.rbac.role import RoleStrategy
 from controlplane.apiserver.kinds.rbac.rolebinding import RoleBindingStrategy
+from controlplane.apiserver.kinds.resource.deviceclass import DeviceClassStrategy
+from controlplane.apiserver.kinds.resource.resourceclaim import ResourceClaimStrategy
+from controlplane.apiserver.kinds.resource.resourceclaimtemplate import ResourceClaimTemplateStrategy
+from controlplane.apiserver.kinds.resource.resourceslice import ResourceSliceStrategy
 from controlplane.apiserver.kinds.scheduling.priorityclass import PriorityClassStrategy
 from controlplane.apiserver.kinds.storage.csidriver import CSIDriverStrategy
 from controlplane.apiserver.kinds.storage.csinode import CSINodeStrategy
+from controlplane.apiserver.kinds.storage.csistoragecapacity import CSIStorageCapacityStrategy
 from controlplane.apiserver.kinds.storage.storageclass import StorageClassStrategy
+from controlplane.apiserver.kinds.storage.volumeattachment import VolumeAttachmentStrategy
+from controlplane.apiserver.kinds.storage.volumeattributesclass import VolumeAttributesClassStrategy
 from controlplane.apiserver.registry.strategy import Strategy
 
 
@@ -57,6 +79,8 @@ def strategies(config: KindsConfig) -> list[Strategy]:
         *_networking(),
         *_policies(),
         *_cluster(config),
+        *_machinery(),
+        *_devices(),
     ]
 
 
@@ -126,5 +150,32 @@ def _cluster(config: KindsConfig) -> list[Strategy]:
         RuntimeClassStrategy(),
         CSIDriverStrategy(),
         CSINodeStrategy(),
+        CSIStorageCapacityStrategy(),
         StorageClassStrategy(),
+        VolumeAttachmentStrategy(),
+        VolumeAttributesClassStrategy(),
+    ]
+
+
+def _machinery() -> list[Strategy]:
+    """About requests themselves: who looks at them, who answers them, how many at once."""
+    return [
+        MutatingAdmissionPolicyBindingStrategy(),
+        MutatingAdmissionPolicyStrategy(),
+        MutatingWebhookConfigurationStrategy(),
+        ValidatingAdmissionPolicyBindingStrategy(),
+        ValidatingAdmissionPolicyStrategy(),
+        ValidatingWebhookConfigurationStrategy(),
+        APIServiceStrategy(),
+        FlowSchemaStrategy(),
+        PriorityLevelConfigurationStrategy(),
+    ]
+
+
+def _devices() -> list[Strategy]:
+    return [
+        DeviceClassStrategy(),
+        ResourceClaimStrategy(),
+        ResourceClaimTemplateStrategy(),
+        ResourceSliceStrategy(),
     ]

@@ -1,4 +1,4 @@
-"""Writes to parts of a pod: binding it to a node, and adding ephemeral containers."""
+"""Writes to parts of a pod: binding it to a node, adding ephemeral containers, giving containers other resources."""
 
 from typing import Any
 
@@ -6,6 +6,8 @@ from apimachinery import errors, fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import set_condition
+from controlplane.apiserver.kinds.core.pod.defaults import default_pod
+from controlplane.apiserver.kinds.core.pod.resize import validate_resize
 from controlplane.apiserver.kinds.core.pod_template.containers import validate_ephemeral
 from controlplane.apiserver.kinds.core.pod_template.defaults import default_container
 from controlplane.apiserver.kinds.core.pod_template.spec import scope_of
@@ -85,7 +87,14 @@ def _validate_ephemeral(ctx: Context, new: Object, old: Object) -> list[FieldErr
     return found
 
 
+def _resize(ctx: Context, stored: Object, body: Object) -> Object:
+    default_pod(body)
+    stored["spec"] = body["spec"]
+    return stored
+
+
 SUBRESOURCES = (
     Subresource("binding", BINDING, ("create",), bind),
     Subresource("ephemeralcontainers", POD, ("get", "patch", "update"), _set_ephemeral, _validate_ephemeral),
+    Subresource("resize", POD, ("get", "patch", "update"), _resize, validate_resize),
 )
