@@ -3,7 +3,7 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,11 @@ def look(layout: Layout, settings: Settings, name: str) -> Part:
 def health(layout: Layout, settings: Settings, name: str) -> str:
     """ "ok", or the first complaint of the process's own health checks."""
     try:
-        if name == plan.APISERVER:
-            code, body = probe.api_get(layout, settings.node_ip, settings.secure_port, "/readyz?verbose")
-            return "ok" if code == 200 else failed_checks(body)
-        for port in {plan.CONTROL: [], plan.NODE: [settings.kubelet_healthz_port, settings.proxy_healthz_port]}.get(name, []):
+        for address, port, path in secure_doors(settings).get(name, ()):
+            code, body = probe.api_get(layout, address, port, path)
+            if code != 200:
+                return failed_checks(body)
+        for port in (settings.kubelet_healthz_port, settings.proxy_healthz_port) if name == plan.NODE else ():
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2):
                 pass
     except urllib.error.HTTPError as error:
@@ -67,6 +68,17 @@ def health(layout: Layout, settings: Settings, name: str) -> str:
     except OSError as error:
         return f"does not answer: {getattr(error, 'reason', error)}"
     return "ok"
+
+
+def secure_doors(settings: Settings) -> Mapping[str, Sequence[tuple[str, int, str]]]:
+    """Address, port and path at which a process tells by HTTPS how it is."""
+    return {
+        plan.APISERVER: [(settings.node_ip, settings.secure_port, "/readyz?verbose")],
+        plan.CONTROL: [
+            ("127.0.0.1", settings.scheduler_port, "/healthz?verbose"),
+            ("127.0.0.1", settings.controller_manager_port, "/healthz?verbose"),
+        ],
+    }
 
 
 def failed_checks(body: Any) -> str:

@@ -68,6 +68,7 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--kubeconfig={layout.kubeconfigs / 'controller-manager.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.controller_manager_port}",
+        *control_serving_flags(layout),
         # a certificate made at start would cost the memory of a cryptography library
         f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
         f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
@@ -81,11 +82,22 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
     ]
 
 
+def control_serving_flags(layout: Layout) -> list[str]:
+    """Without a certificate each would make its own, and load a library of 11 MB for that."""
+    pki = layout.pki
+    return [
+        f"--tls-cert-file={pki / 'control.crt'}",
+        f"--tls-private-key-file={pki / 'control.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+    ]
+
+
 def scheduler_flags(layout: Layout, settings: Settings) -> list[str]:
     return [
         f"--kubeconfig={layout.kubeconfigs / 'scheduler.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.scheduler_port}",
+        *control_serving_flags(layout),
         f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
         f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--leader-elect=false",
