@@ -11,7 +11,17 @@ import click
 
 from component.daemon import Daemon, run
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch
-from controlplane.apiserver.config import DEFAULT_ISSUER, Audit, Config, FrontProxy, Identity, Kubelet, Serving, Storage
+from controlplane.apiserver.config import (
+    DEFAULT_ISSUER,
+    Admission,
+    Audit,
+    Config,
+    FrontProxy,
+    Identity,
+    Kubelet,
+    Serving,
+    Storage,
+)
 
 AUTHORIZATION_MODES = ("Node", "RBAC", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -59,8 +69,9 @@ PARAMS: list[click.Parameter] = [
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
     option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go that no other flag names."),
     _accepted("--feature-gates", type=KEY_VALUES, default=""),
-    _accepted("--enable-admission-plugins", type=COMMA_LIST, default=""),
-    _accepted("--disable-admission-plugins", type=COMMA_LIST, default=""),
+    option("--enable-admission-plugins", type=COMMA_LIST, default="", help="Admission plugins to run beside the default ones."),
+    option("--disable-admission-plugins", type=COMMA_LIST, default="", help="Default admission plugins to leave out."),
+    option("--admission-control-config-file", type=INPUT_FILE, help="AdmissionConfiguration with settings of plugins."),
     _accepted("--allow-privileged", default="true"),
     switch("--enable-bootstrap-token-auth", False, "Believe bootstrap tokens kept as Secrets in kube-system."),
     option("--requestheader-client-ca-file", type=INPUT_FILE, help="CA of front proxies that speak for others by headers."),
@@ -104,11 +115,17 @@ def config_from(options: Mapping[str, Any]) -> Config:
             options["kubelet_preferred_address_types"],
         ),
         Audit(options["audit_log_path"], options["audit_log_maxsize"], options["audit_log_maxbackup"]),
+        _admission(options),
         options["service_cluster_ip_range"] or ("10.96.0.0/12",),
         port_range(options["service_node_port_range"]),
         int(options["event_ttl"]),
         options["runtime_config"],
     )
+
+
+def _admission(options: Mapping[str, Any]) -> Admission:
+    names = (options["enable_admission_plugins"], options["disable_admission_plugins"])
+    return Admission(*names, options["admission_control_config_file"])
 
 
 def _check_values(options: Mapping[str, Any]) -> None:

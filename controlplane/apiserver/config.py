@@ -67,6 +67,15 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
+class Admission:
+    """Changes to the default set of plugins, and the file with their configurations."""
+
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Storage:
     """``backend`` is sqlite (needs ``path``) or memory."""
 
@@ -82,6 +91,7 @@ class Config:
     storage: Storage = field(default_factory=Storage)
     kubelet: Kubelet = field(default_factory=Kubelet)
     audit: Audit = field(default_factory=Audit)
+    admission: Admission = Admission()
     service_ranges: tuple[str, ...] = ("10.96.0.0/12",)
     node_ports: tuple[int, int] = (30000, 32767)
     event_ttl: int = 3600

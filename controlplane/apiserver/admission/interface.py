@@ -36,6 +36,7 @@ class Attributes:
     dry_run: bool = False
     options: Object = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
 
     @property
     def group_resource(self) -> str:

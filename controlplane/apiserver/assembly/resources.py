@@ -6,7 +6,7 @@ from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.schema import Schemas
-from controlplane.apiserver.admission.chain import AdmissionChain, plugins
+from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import Listing, Lookup, StatusWrite
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
@@ -102,8 +102,8 @@ def route_table(
     open_watches: OpenWatches,
     connect: Connect,
     components: ComponentStatuses,
+    admission: AdmissionChain,
 ) -> RouteTable:
-    admission = AdmissionChain(plugins(lookup, listing_in(stores), judges.authorizer, status_writer(stores)))
     table: RouteTable = {}
     for strategy in strategies:
         info = strategy.info

@@ -17,6 +17,7 @@ from component.tasks import Supervisor
 from component.tls import ReloadingServerContext
 from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
+from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
@@ -178,7 +179,9 @@ def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
-    table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, live.watches, streams, components)
+    admission = chain_for(config.admission, stores, lookup, authorizer)
+    serves = (live.watches, streams, components, admission)
+    table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     refresh = _gauges(base.metrics, live.watches)
     listed = listed_resources(base.kinds)
     address = f"{advertised(config)}:{config.serving.port}"

@@ -76,6 +76,7 @@ CONTROLLER_MANAGER = (
     Rule(("create",), ("networking.k8s.io",), ("ipaddresses", "servicecidrs")),
     Rule(("create",), ("resource.k8s.io",), ("resourceclaims",)),
     Rule(("create",), ("storage.k8s.io",), ("volumeattachments",)),
+    Rule(("approve", "sign"), ("certificates.k8s.io",), ("signers",)),  # of the four signers that controllers stand for
     Rule(("get",), paths=ALL),
 )
 

@@ -66,6 +66,7 @@ class Scope:
             call.user,
             dry_run,
             warnings=call.warnings,
+            annotations=call.annotations,
         )
 
     def validating(self, call: Call, operation: str, dry_run: bool = False) -> Admit:

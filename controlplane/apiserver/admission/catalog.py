@@ -1,0 +1,135 @@
+"""THE ordered list of admission plugins, upstream's, and which of them run: the default set, changed by two flags."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from component.errors import OperatorError
+from controlplane.apiserver.admission.interface import Listing, Lookup, Plugin, StatusWrite
+from controlplane.apiserver.admission.plugins.always import AlwaysAdmit, AlwaysDeny
+from controlplane.apiserver.admission.plugins.always_pull_images import AlwaysPullImages
+from controlplane.apiserver.admission.plugins.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
+from controlplane.apiserver.admission.plugins.default_class import DefaultIngressClass, DefaultStorageClass
+from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from controlplane.apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from controlplane.apiserver.admission.plugins.event_rate_limit import EventRateLimit
+from controlplane.apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from controlplane.apiserver.admission.plugins.limit_ranger import LimitRanger
+from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from controlplane.apiserver.admission.plugins.namespaces import NamespaceExists
+from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
+from controlplane.apiserver.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
+from controlplane.apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from controlplane.apiserver.admission.plugins.pod_node_selector import PodNodeSelector
+from controlplane.apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
+from controlplane.apiserver.admission.plugins.priority import Priority
+from controlplane.apiserver.admission.plugins.resource_quota import ResourceQuota
+from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
+from controlplane.apiserver.admission.plugins.runtime_class import RuntimeClass
+from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
+from controlplane.apiserver.admission.plugins.storage_object_in_use import StorageObjectInUseProtection
+from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from controlplane.apiserver.admission.pod_security.plugin import PodSecurity
+from controlplane.apiserver.admission.pod_security.policy import settings_from
+from controlplane.apiserver.authorization.interface import Authorizer
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What plugins are made from. ``settings`` are the plugins' own configurations, by their names."""
+
+    lookup: Lookup
+    listing: Listing
+    authorizer: Authorizer
+    write_status: StatusWrite
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def of(self, name: str) -> Mapping[str, Any]:
+        return self.settings.get(name, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    name: str
+    make: Callable[[Tools], Plugin]
+    by_default: bool = True
+
+
+CATALOG = (
+    Entry("AlwaysAdmit", lambda tools: AlwaysAdmit(), False),
+    Entry("NamespaceLifecycle", lambda tools: NamespaceLifecycle(tools.lookup)),
+    Entry("NamespaceExists", lambda tools: NamespaceExists(tools.lookup), False),
+    Entry("LimitRanger", lambda tools: LimitRanger(tools.listing)),
+    Entry("ServiceAccount", lambda tools: ServiceAccount(tools.lookup)),
+    Entry("NodeRestriction", lambda tools: NodeRestriction(tools.lookup)),  # optional upstream; Node is an authorizer here
+    Entry("TaintNodesByCondition", lambda tools: TaintNodesByCondition()),
+    Entry("AlwaysPullImages", lambda tools: AlwaysPullImages(), False),
+    Entry("PodSecurity", lambda tools: PodSecurity(tools.lookup, tools.listing, settings_from(tools.of("PodSecurity")))),
+    Entry("PodNodeSelector", lambda tools: PodNodeSelector(tools.lookup, tools.of("PodNodeSelector")), False),
+    Entry("Priority", lambda tools: Priority(tools.lookup)),
+    Entry("DefaultTolerationSeconds", lambda tools: DefaultTolerationSeconds()),
+    Entry(
+        "PodTolerationRestriction",
+        lambda tools: PodTolerationRestriction(tools.lookup, tools.of("PodTolerationRestriction")),
+        False,
+    ),
+    Entry("EventRateLimit", lambda tools: EventRateLimit(tools.of("EventRateLimit")), False),
+    Entry("ExtendedResourceToleration", lambda tools: ExtendedResourceToleration(), False),
+    Entry("DefaultStorageClass", lambda tools: DefaultStorageClass(tools.listing)),
+    Entry("StorageObjectInUseProtection", lambda tools: StorageObjectInUseProtection(), False),
+    Entry(
+        "OwnerReferencesPermissionEnforcement",
+        lambda tools: OwnerReferencesPermissionEnforcement(tools.authorizer),
+        False,
+    ),
+    Entry("PersistentVolumeClaimResize", lambda tools: PersistentVolumeClaimResize(tools.lookup)),
+    Entry("RuntimeClass", lambda tools: RuntimeClass(tools.lookup)),
+    Entry("CertificateApproval", lambda tools: CertificateApproval(tools.authorizer)),
+    Entry("CertificateSigning", lambda tools: CertificateSigning(tools.authorizer)),
+    Entry("CertificateSubjectRestriction", lambda tools: CertificateSubjectRestriction()),
+    Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
+    Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
+    # last: what it claims must not be refused by another
+    Entry("ResourceQuota", lambda tools: ResourceQuota(tools.listing, tools.write_status)),
+    Entry("AlwaysDeny", lambda tools: AlwaysDeny(), False),
+)
+_ELSEWHERE = frozenset(
+    {
+        "ClusterTrustBundleAttest",
+        "ImagePolicyWebhook",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "NamespaceAutoProvision",
+        "PodTopologyLabels",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
+    }
+)
+"""Names of upstream's that manifests may mention and that no plugin stands for yet."""
+
+
+def chosen(enabled: Iterable[str] = (), disabled: Iterable[str] = ()) -> frozenset[str]:
+    """The names of the plugins that run. Raises OperatorError for a name that is none, or that is in both lists."""
+    on, off = set(enabled), set(disabled)
+    known = {entry.name for entry in CATALOG}
+    for flag, names in (("--enable-admission-plugins", on), ("--disable-admission-plugins", off)):
+        if unknown := sorted(names - known - _ELSEWHERE):
+            raise OperatorError(f"{flag}: {unknown[0]!r} is none of {', '.join(sorted(known))}")
+    if both := sorted(on & off):
+        raise OperatorError(f"{both[0]!r} is both in --enable-admission-plugins and in --disable-admission-plugins")
+    return frozenset(e.name for e in CATALOG if e.name in on or (e.by_default and e.name not in off))
+
+
+def plugins(tools: Tools, names: frozenset[str] | None = None) -> list[Plugin]:
+    """The plugins by these names (the default set if None), in the order in which they see a write.
+
+    RoleEscalation is no choice: upstream has it in the registry of the RBAC kinds.
+    """
+    wanted = chosen() if names is None else names
+    made = [entry.make(tools) for entry in CATALOG if entry.name in wanted]
+    made.insert(0, RoleEscalation(tools.lookup, tools.authorizer))
+    return made

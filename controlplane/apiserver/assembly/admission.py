@@ -1,0 +1,18 @@
+"""The admission chain of a server: the plugins that the flags choose, with what they need."""
+
+from collections.abc import Mapping
+
+from controlplane.apiserver.admission import catalog, configuration
+from controlplane.apiserver.admission.chain import AdmissionChain
+from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.assembly.resources import listing_in, status_writer
+from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.config import Admission
+from controlplane.apiserver.registry.store import Store
+
+
+def chain_for(config: Admission, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer) -> AdmissionChain:
+    """Raises OperatorError for flags or a file that mean nothing."""
+    settings = configuration.load(config.file) if config.file is not None else {}
+    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings)
+    return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)))
