@@ -178,7 +178,7 @@ def runs_commands(tail: str) -> bool:
 def checked(host: str) -> str:
     """The address, if a proxy may go there. Raises StatusError 400."""
     try:
-        address = ipaddress.ip_address(host)
+        address = plain_address(host)
     except ValueError:
         raise errors.bad_request("address not allowed") from None
     if (
@@ -186,10 +186,17 @@ def checked(host: str) -> str:
         or address.is_link_local
         or address.is_multicast
         or address.is_unspecified
-        or host == "255.255.255.255"
+        or str(address) == "255.255.255.255"
     ):
         raise errors.bad_request("address not allowed")
     return host
+
+
+def plain_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IPv4 address written as IPv6 is what it leads to: ``::ffff:127.0.0.1`` is loopback. Raises ValueError."""
+    address = ipaddress.ip_address(host)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
 
 
 def first_port(pod: Object) -> str:

@@ -10,7 +10,7 @@ from apimachinery.patch import json_patch, merge_patch, strategic
 from apimachinery.schema import check
 from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers, owners
-from controlplane.apiserver.endpoints.body import match_name, read
+from controlplane.apiserver.endpoints.body import apart, match_name, read
 from controlplane.apiserver.endpoints.options import IGNORE, STRICT, WriteOptions, write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
@@ -110,7 +110,7 @@ def _unusable(patched: Object, why: str) -> errors.StatusError:
 
 async def _server_side_apply(call: Call, scope: Scope, write: Write, options: WriteOptions, data: bytes) -> Reply:
     try:
-        value, repeated = yaml.decode_strict(data)
+        value, repeated = await apart(data, lambda: yaml.decode_strict(data))
     except errors.StatusError as problem:
         raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {problem.message}") from None
     if not isinstance(value, dict):
@@ -124,7 +124,7 @@ async def _server_side_apply(call: Call, scope: Scope, write: Write, options: Wr
         raise errors.bad_request(f"Object 'Kind' is missing in '{json.encode(value).decode()}'")
     if value["kind"] == gvk.kind:
         managers.check(scope, value)
-    decoded = scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas)
+    decoded = await apart(data, lambda: scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas))
     strict = decoded.strict + repeated
     if strict and options.field_validation != IGNORE:
         if options.field_validation == STRICT:

@@ -1,5 +1,7 @@
 """Input that nobody should send: each gets upstream's code and a sentence, and the server goes on."""
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -179,3 +181,30 @@ async def test_a_body_without_a_length_is_bounded_too(server: TestServer) -> Non
     target = URL(server.url + MAPS)
     async with server.session.post(target, data=endless(), headers=headers, ssl=server.tls) as answer:
         assert answer.status == 413
+
+
+@pytest.mark.parametrize("how", ["post", "apply"])
+async def test_a_large_body_holds_up_nobody(server: TestServer, how: str) -> None:
+    """YAML is slow to read: that happens beside the loop, not on it."""
+    gaps: list[float] = []
+
+    async def ticker() -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0)
+            now = time.monotonic()
+            gaps.append(now - last)
+            last = now
+
+    ticking = asyncio.ensure_future(ticker())
+    items = "".join("    - x\n" for _ in range(60_000))
+    body = f"apiVersion: v1\nkind: Strange\nmetadata:\n  name: big\n  finalizers:\n{items}"
+    began = time.monotonic()
+    if how == "post":
+        answer = await server.request("POST", MAPS, body, content_type="application/yaml")
+    else:
+        answer = await server.request("PATCH", f"{MAPS}/big?fieldManager=m", body, content_type="application/apply-patch+yaml")
+    took = time.monotonic() - began
+    ticking.cancel()
+    assert answer.status == 400
+    assert max(gaps) < took / 2

@@ -99,7 +99,21 @@ def test_addresses_that_may_be_reached(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "fe80::1", "", "localhost"]
+    "host",
+    [
+        "127.0.0.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "fe80::1",
+        "",
+        "localhost",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "::ffff:0.0.0.0",
+    ],
 )
 def test_addresses_that_may_not(host: str) -> None:
     with pytest.raises(StatusError, match="address not allowed"):
