@@ -1,6 +1,7 @@
 """Performs plans: the acting half of a pod worker. ``actions.decide`` made the plan; the worker looks again afterwards."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,7 +135,8 @@ class RuntimeManager:
             left = None if grace is None else max(1, grace - int(self._host.clock.monotonic() - began))
             await _all(stop(pod, each, "", observed.ips, left) for each in running if each.name == name)
         for each in observed.sandboxes:
-            if each.ready:
+            # also of a sandbox that has died: its address and network namespace are let go by no one else
+            with contextlib.suppress(errors.NotFoundError):
                 await self._host.runtime.stop_pod_sandbox(each.id)
 
     async def remove_pod(self, observed: ObservedPod) -> None:

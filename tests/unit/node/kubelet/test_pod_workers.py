@@ -83,6 +83,19 @@ async def test_a_clock_set_back_doubles_no_container(tmp_path: Path) -> None:
         await bench.advance_until(lambda: bench.status(web)["containerStatuses"][0]["ready"], 30)
 
 
+async def test_a_dead_sandbox_is_stopped_for_its_address(tmp_path: Path) -> None:
+    """Only StopPodSandbox gives an address back; after a reboot every sandbox is dead."""
+    async with running_workers(tmp_path) as bench:
+        bench.apply(pod())
+        await bench.until(lambda: bench.runtime.running())
+        (old,) = bench.runtime.sandboxes
+        bench.runtime.sandboxes[old].ready = False
+        bench.runtime.exit(bench.runtime.running()["main"].id, code=137)
+        await bench.relist()
+        await bench.until(lambda: len(bench.runtime.sandboxes) == 2 and bench.runtime.running())
+        assert ("stop_pod_sandbox", old) in bench.runtime.calls
+
+
 async def test_a_job_like_pod_ends_by_itself(tmp_path: Path) -> None:
     for code, phase in ((0, "Succeeded"), (3, "Failed")):
         async with running_workers(tmp_path / phase) as bench:
