@@ -200,9 +200,9 @@ def _parse_requirement(tokens: _Tokens) -> Requirement:
         key = tokens.take()
     if not _is_word(key):
         raise ValueError(f"found '{key}', expected: identifier")
-    problems = _key_problems(key)
-    if problems:
-        raise ValueError(problems[0])
+    if wrong := names.is_qualified_name(key):
+        # upstream's parser has no path to name
+        raise ValueError(f'<nil>: Invalid value: "{key}": {"; ".join(wrong)}')
     if absent:
         return requirement(key, "!")
     if tokens.peek() in ("", ","):
@@ -236,9 +236,11 @@ def _parse_set(tokens: _Tokens) -> list[str]:
         raise ValueError(f"found '{first}', expected: ',', ')' or identifier")
     values: list[str] = []
     while True:
-        values.append(tokens.take() if _is_word(tokens.peek()) else "")
+        word = _is_word(tokens.peek())
+        values.append(tokens.take() if word else "")
         separator = tokens.take()
         if separator == ")":
             return values
         if separator != ",":
-            raise ValueError(f"found '{separator}', expected: ',' or ')'")
+            wanted = "',' or ')'" if word else "',', or identifier"
+            raise ValueError(f"found '{separator}', expected: {wanted}")

@@ -42,6 +42,8 @@ ERRORS = [
     ("!", "unable to parse requirement: found '', expected: identifier"),
     ("a in b", "unable to parse requirement: found 'b' expected: '('"),
     ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+    ("a in (b,", "unable to parse requirement: found '', expected: ',', or identifier"),
+    ("a in (,", "unable to parse requirement: found '', expected: ',', or identifier"),
     ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
     ("a=b c", "found 'c', expected: ',' or 'end of string'"),
     ("a==(", "unable to parse requirement: found '(', expected: identifier"),
@@ -60,7 +62,7 @@ def test_errors(text: str, message: str) -> None:
 
 
 def test_bad_key_and_value_are_named() -> None:
-    with pytest.raises(ValueError, match=r'^unable to parse requirement: key: Invalid value: "-a": name part must consist of'):
+    with pytest.raises(ValueError, match=r'^unable to parse requirement: <nil>: Invalid value: "-a": name part must consist of'):
         labels.parse("-a=b")
     with pytest.raises(ValueError, match=r'values\[0\]\[a\]: Invalid value: "-b": a valid label must be an empty string'):
         labels.parse("a=-b")
