@@ -59,6 +59,9 @@ PARAMS: list[click.Parameter] = [
     option("--audit-log-path", type=_FILE, help="Append an audit event for every write to this file."),
     option("--audit-log-maxsize", type=int, default=100, help="Megabytes after which the audit log is rotated."),
     option("--audit-log-maxbackup", type=int, default=3, help="Rotated audit logs to keep."),
+    option("--audit-policy-file", type=INPUT_FILE, help="What is kept of which requests; without it, metadata of writes."),
+    option("--audit-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server to send audit events to."),
+    option("--audit-webhook-batch-max-wait", type=DURATION, default="30s", help="How long events wait for more to go with."),
     option("--authorization-mode", type=COMMA_LIST, default="Node,RBAC", help="Authorizers, in order."),
     option("--max-requests-inflight", type=int, default=400, help="Reads under way at once; 0 for no bound."),
     option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
@@ -114,12 +117,23 @@ def config_from(options: Mapping[str, Any]) -> Config:
             options["kubelet_certificate_authority"],
             options["kubelet_preferred_address_types"],
         ),
-        Audit(options["audit_log_path"], options["audit_log_maxsize"], options["audit_log_maxbackup"]),
+        _audit(options),
         _admission(options),
         options["service_cluster_ip_range"] or ("10.96.0.0/12",),
         port_range(options["service_node_port_range"]),
         int(options["event_ttl"]),
         options["runtime_config"],
+    )
+
+
+def _audit(options: Mapping[str, Any]) -> Audit:
+    return Audit(
+        options["audit_log_path"],
+        options["audit_log_maxsize"],
+        options["audit_log_maxbackup"],
+        options["audit_policy_file"],
+        options["audit_webhook_config_file"],
+        options["audit_webhook_batch_max_wait"],
     )
 
 

@@ -10,11 +10,12 @@ from prometheus_client import Gauge
 
 from apimachinery import errors
 from apimachinery.codecs.json import encode
+from controlplane.apiserver.audit.policy import Policy
 from controlplane.apiserver.audit.sinks import Sink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.endpoints.watch import WatchAnswer
-from controlplane.apiserver.filters.audit import audit
+from controlplane.apiserver.filters.audit import audit, audit_received
 from controlplane.apiserver.filters.authenticate import authenticate
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.impersonate import impersonate
@@ -45,6 +46,7 @@ class Parts:
     max_reads: int
     max_writes: int
     request_timeout: float
+    audit_policy: Policy | None = None
     user_headers: Sequence[str] = ()  # by which a front proxy names users
 
 
@@ -53,8 +55,10 @@ def filters(parts: Parts) -> list[Filter]:
     ordered: list[Filter | None] = [
         request_info,  # everything later asks what the request is about
         measure(parts.metrics),  # counts also what is refused below
-        audit(parts.audit_sink) if parts.audit_sink else None,  # before authentication: refused requests are events too
+        # before authentication: refused requests are events too
+        audit(parts.audit_sink, parts.audit_policy) if parts.audit_sink else None,
         authenticate(parts.authenticator, parts.user_headers),
+        audit_received(parts.audit_sink, parts.audit_policy) if parts.audit_sink and parts.audit_policy else None,
         impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
         in_flight(parts.max_reads, parts.max_writes, parts.inflight),  # after authentication: administrators are never shut out
         authorize(parts.authorizer),
@@ -74,6 +78,8 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
         try:
             answer = await _answer(call, steps, route, parts.request_timeout)
             code = answer.status
+            if call.record is not None:
+                _keep(call, answer)
             _decorate(call, answer, dates)
             return answer
         finally:
@@ -88,6 +94,14 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
 def _finish(call: Call, code: int) -> None:
     for finisher in reversed(call.finishers):
         finisher(code)
+
+
+def _keep(call: Call, answer: Answer) -> None:
+    """For the audit log, under a policy."""
+    if isinstance(answer, Reply) and call.record is not None:
+        call.record.response, call.record.response_type = answer.body, answer.content_type
+    if call.on_response is not None:
+        call.on_response(answer.status)
 
 
 async def _answer(call: Call, steps: Sequence[Filter], route: Route, seconds: float) -> Answer:

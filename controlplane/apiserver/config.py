@@ -64,6 +64,9 @@ class Audit:
     path: Path | None = None
     max_megabytes: int = 100
     backups: int = 3
+    policy: Path | None = None  # without one: every write, its metadata
+    webhook: Path | None = None  # a kubeconfig for the server that takes events
+    webhook_wait: float = 30.0  # how long a batch may wait to be full
 
 
 @dataclass(frozen=True, slots=True)

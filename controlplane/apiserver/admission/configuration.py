@@ -11,7 +11,7 @@ from component.errors import OperatorError
 
 def load(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """Plugin configurations by plugin name. Raises OperatorError, naming the file."""
-    config = _read(path)
+    config = read(path)
     if config.get("kind") != "AdmissionConfiguration" or not str(config.get("apiVersion")).startswith("apiserver.config.k8s.io/"):
         raise OperatorError(f"{path}: must be an AdmissionConfiguration of apiserver.config.k8s.io/v1")
     found: dict[str, Mapping[str, Any]] = {}
@@ -22,11 +22,12 @@ def load(path: Path) -> Mapping[str, Mapping[str, Any]]:
         if plugin.get("configuration") is not None:
             found[name] = plugin["configuration"]
         elif file:
-            found[name] = _read(path.parent / file)
+            found[name] = read(path.parent / file)
     return found
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read(path: Path) -> Mapping[str, Any]:
+    """One object from a YAML or JSON file. Raises OperatorError, naming the file."""
     try:
         parsed = yaml.decode(path.read_bytes())
     except OSError as error:

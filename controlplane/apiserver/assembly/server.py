@@ -18,10 +18,10 @@ from component.tls import ReloadingServerContext
 from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
+from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
-from controlplane.apiserver.audit.sinks import FileSink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config
@@ -125,10 +125,7 @@ def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor,
 
 
 async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contextlib.AsyncExitStack) -> chain.Parts:
-    sink = None
-    if config.audit.path is not None:
-        sink = FileSink(config.audit.path, config.audit.max_megabytes << 20, config.audit.backups)
-        await stack.enter_async_context(sink.running())
+    sink, policy = await auditing(config.audit, stack)
     requests = RequestMetrics()
     base.metrics.collectors.register(requests)
     base.metrics.collectors.register(StorageMetrics(base.caches.by_prefix, base.backend))
@@ -137,7 +134,7 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
     inflight = base.metrics.gauge("apiserver_current_inflight_requests", "Requests under way.", ("request_kind",))
-    return chain.Parts(wired.authenticator, wired.authorizer, requests, inflight, sink, *limits, user_headers)
+    return chain.Parts(wired.authenticator, wired.authorizer, requests, inflight, sink, *limits, policy, user_headers)
 
 
 async def _listen(

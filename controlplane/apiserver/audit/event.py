@@ -1,4 +1,4 @@
-"""Builds an ``audit.k8s.io/v1`` Event of level Metadata from a finished call. Pure."""
+"""Builds an ``audit.k8s.io/v1`` Event from a finished call. Pure."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,13 +8,13 @@ from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.wire.call import Call
 
 
-def event(call: Call, code: int, stage: str, finished: float) -> dict[str, Any]:
-    """``stage`` is ResponseStarted for watches and streams, ResponseComplete for the rest."""
+def event(call: Call, code: int, stage: str, finished: float, level: str = "Metadata") -> dict[str, Any]:
+    """``code`` is 0 before there is an answer. Bodies are for the caller to add."""
     info = call.info
     record: dict[str, Any] = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
-        "level": "Metadata",
+        "level": level,
         "auditID": call.audit_id,
         "stage": stage,
         "requestURI": call.path + ("?" + call.query_string if call.query_string else ""),
@@ -27,7 +27,8 @@ def event(call: Call, code: int, stage: str, finished: float) -> dict[str, Any]:
         record["impersonatedUser"] = _user(call.user)
     if info.is_resource:
         record["objectRef"] = _object_ref(call)
-    record["responseStatus"] = {"metadata": {}, "code": code}
+    if code:
+        record["responseStatus"] = {"metadata": {}, "code": code}
     record["requestReceivedTimestamp"] = format_micro_time(call.now)
     record["stageTimestamp"] = format_micro_time(datetime.fromtimestamp(finished, UTC))
     if call.annotations:

@@ -21,6 +21,13 @@ ACCEPTED = negotiate.BODIES
 
 async def read(call: Call, limit: int = LIMIT) -> bytes:
     """The whole body. Raises 413 past ``limit``, before reading it when the client says how long it is."""
+    data = await _read(call, limit)
+    if call.record is not None:
+        call.record.request, call.record.request_type = data, call.headers.get("Content-Type", "")
+    return data
+
+
+async def _read(call: Call, limit: int) -> bytes:
     http = call.http
     declared = call.headers.get("Content-Length")
     if declared is not None and declared.isdecimal() and int(declared) > limit:

@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp.web_request import BaseRequest
 from multidict import CIMultiDictProxy
 
+from controlplane.apiserver.audit.record import Record
 from controlplane.apiserver.authentication.interface import ANONYMOUS, UserInfo
 from controlplane.apiserver.wire.info import RequestInfo
 from controlplane.apiserver.wire.query import pairs
@@ -32,9 +33,11 @@ class Call:
         "impersonator",
         "info",
         "method",
+        "on_response",
         "path",
         "query_string",
         "received",
+        "record",
         "routed",
         "started",
         "stored_as",
@@ -58,6 +61,8 @@ class Call:
         self.warnings: list[str] = []
         self.annotations: dict[str, str] = {}
         self.stored_as: tuple[str, str, str] | None = None  # name, uid, resourceVersion of what a write stored, for the audit log
+        self.record: Record | None = None  # what an audit policy keeps of this request
+        self.on_response: Callable[[int], None] | None = None  # called when a stream begins to answer
         self.finishers: list[Callable[[int], None]] = []
         self._query: dict[str, str] | None = None
 
