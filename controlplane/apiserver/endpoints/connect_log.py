@@ -10,7 +10,7 @@ from apimachinery import errors, fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.times import parse_time
 from controlplane.apiserver.admission.interface import Lookup
-from controlplane.apiserver.endpoints import connect_pod
+from controlplane.apiserver.endpoints import connect_pod, read_socket
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets, backend_error
 from controlplane.apiserver.endpoints.options import integer
 from controlplane.apiserver.wire.call import Call
@@ -25,6 +25,7 @@ _ERROR_LIMIT = 64 * 1024
 def endpoint(lookup: Lookup, kubelets: Kubelets) -> Any:
     async def log(call: Call) -> Answer:
         query = parameters(call)
+        protocol = read_socket.protocol_of(call) if read_socket.asked(call) else ""
         pod = await connect_pod.pod_of(call, lookup)
         container = connect_pod.container_of(pod, call.query.get("container", ""))
         node = pod["spec"].get("nodeName")
@@ -43,6 +44,8 @@ def endpoint(lookup: Lookup, kubelets: Kubelets) -> Any:
             if not 200 <= answer.status <= 206:
                 text = (await answer.content.read(_ERROR_LIMIT)).decode(errors="replace").strip()
                 raise _refusal(answer.status, text, call.info.name)
+            if read_socket.asked(call):
+                return await read_socket.send(call, answer.content.iter_any(), protocol)
             return await _pass_on(call, answer)
 
     return log

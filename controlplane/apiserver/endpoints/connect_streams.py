@@ -16,6 +16,7 @@ from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.endpoints import connect_pod
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.connect_tunnel import dial, refused, tunnel
+from controlplane.apiserver.endpoints.read_socket import key_of
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.info import is_true
 from controlplane.apiserver.wire.reply import Answer
@@ -77,7 +78,7 @@ class Streams:
         return await tunnel(call, url, self._kubelets.context(), upgrade_headers(call))
 
     async def _translate(self, call: Call, url: str, options: Options) -> Answer:
-        key = _key(call)
+        key = key_of(call)
         answer = await self._spdy(url, channels.SPDY_PROTOCOLS)
         if isinstance(answer, Refusal):
             return refused(answer)
@@ -91,7 +92,7 @@ class Streams:
         return Hijacked()
 
     async def _unwrap(self, call: Call, url: str) -> Answer:
-        key = _key(call)
+        key = key_of(call)
         answer = await self._spdy(url, (channels.PORT_FORWARD,))
         if isinstance(answer, Refusal):
             return refused(answer)
@@ -127,10 +128,3 @@ def upgrade_headers(call: Call) -> list[tuple[str, str]]:
 
 def _offered(call: Call) -> list[str]:
     return upgrade.offered(call.headers.items(), _SOCKET_PROTOCOL)
-
-
-def _key(call: Call) -> str:
-    key = call.headers.get("Sec-WebSocket-Key", "")
-    if not key or call.headers.get("Sec-WebSocket-Version") != "13":
-        raise errors.bad_request("unable to upgrade: a WebSocket of version 13 with a key is required")
-    return key

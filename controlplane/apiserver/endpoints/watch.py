@@ -16,7 +16,7 @@ from aiohttp.web_request import BaseRequest
 from apimachinery.codecs import negotiate, protobuf
 from apimachinery.codecs.negotiate import MediaType
 from apimachinery.errors import StatusError
-from controlplane.apiserver.endpoints import table
+from controlplane.apiserver.endpoints import read_socket, table
 from controlplane.apiserver.endpoints.options import timeout_seconds, watch_options
 from controlplane.apiserver.endpoints.respond import PARTIAL, accepted
 from controlplane.apiserver.endpoints.scope import Scope
@@ -136,14 +136,38 @@ async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
     wanted = accepted(call, ("", "Table", PARTIAL))
     seconds = timeout_seconds(call.query) or MIN_TIMEOUT * (1 + random.random())  # noqa: S311 - spreads reconnects
     options = watch_options(call.query, scope.strategy, call.info.name, seconds)
+    if read_socket.asked(call):
+        read_socket.key_of(call)
     try:
         stream: Watch = await scope.store.watch(call.info.namespace, options)
     except StatusError as problem:
         if problem.code != 410:
             raise
         stream = _ErrorOnly(problem)
+    if read_socket.asked(call):
+        return await _over_socket(call, scope, stream, wanted, seconds, open_watches)
     content_type = f"{negotiate.PROTOBUF};stream=watch" if wanted.name == negotiate.PROTOBUF else negotiate.JSON
     return WatchAnswer(stream, line_maker(call, scope, wanted), content_type.encode(), seconds, open_watches, scope.info.plural)
+
+
+async def _over_socket(
+    call: Call, scope: Scope, stream: Watch, wanted: MediaType, seconds: float, open_watches: OpenWatches
+) -> Answer:
+    """One event in each message: text, or binary where the events are protobuf."""
+    line_of = line_maker(call, scope, wanted)
+
+    async def lines() -> AsyncIterator[bytes]:
+        while frames := await stream.batch():
+            for frame in frames:
+                yield line_of(frame)
+
+    timer = asyncio.get_running_loop().call_later(seconds, stream.close)
+    try:
+        with open_watches.holding(stream, scope.info.plural):
+            return await read_socket.send(call, lines(), "", text=wanted.name != negotiate.PROTOBUF)
+    finally:
+        timer.cancel()
+        stream.close()
 
 
 def line_maker(call: Call, scope: Scope, wanted: MediaType) -> Line:

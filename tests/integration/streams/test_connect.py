@@ -49,6 +49,57 @@ async def test_websocket_v4_passes_through(cluster: Cluster) -> None:
         assert await socket.receive_bytes() == b"\x01hi\n"
 
 
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [
+        pytest.param(("binary.k8s.io",), b"a\nb\n", id="binary"),
+        pytest.param((), b"a\nb\n", id="no protocol"),
+        pytest.param(("other", "base64.binary.k8s.io"), "YQpiCg==", id="base64"),
+    ],
+)
+async def test_logs_by_websocket(cluster: Cluster, tmp_path: Path, offered: tuple[str, ...], expected: bytes | str) -> None:
+    cluster.kubelet.facade.log = tmp_path / "0.log"
+    cluster.kubelet.facade.log.write_text("2026-11-30T11:29:38Z stdout F a\n2026-11-30T11:29:38Z stdout F b\n")
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    url = f"{cluster.api.url}{POD}/log"
+    async with cluster.api.session.ws_connect(url, protocols=offered, headers=headers, ssl=cluster.api.tls) as socket:
+        assert (socket.protocol or "") == (offered[-1] if offered else "")
+        received = [message.data async for message in socket]
+    assert expected[:0].join(received) == expected
+
+
+async def test_a_websocket_of_unknown_protocols_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await cluster.api.session.ws_connect(
+            f"{cluster.api.url}{POD}/log", protocols=("other",), headers=headers, ssl=cluster.api.tls
+        )
+    assert refused.value.status == 403
+
+
+async def test_watches_by_websocket(cluster: Cluster) -> None:
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    url = f"{cluster.api.url}/api/v1/namespaces/default/pods?watch=1&timeoutSeconds=1"
+    async with cluster.api.session.ws_connect(url, headers=headers, ssl=cluster.api.tls) as socket:
+        first = await socket.receive_json()
+        assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "p")
+        assert [message async for message in socket] == []  # time is up
+
+
+async def test_a_watcher_by_websocket_may_leave(cluster: Cluster) -> None:
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    url = f"{cluster.api.url}/api/v1/namespaces/default/pods?watch=1"
+    async with cluster.api.session.ws_connect(url, headers=headers, ssl=cluster.api.tls) as socket:
+        await socket.receive_json()
+    for _ in range(100):  # the server hears of it a moment later
+        text = (await cluster.api.request("GET", "/metrics")).body.decode()
+        open_watches = [line for line in text.splitlines() if line.startswith('apiserver_longrunning_requests{resource="pods"}')]
+        if open_watches in ([], ['apiserver_longrunning_requests{resource="pods"} 0']):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(open_watches)
+
+
 @pytest.mark.parametrize("subresource", ["exec?command=cat&stdout=1", "attach?stdout=1", "portforward?ports=80"])
 async def test_a_reader_may_not_open_streams(cluster: Cluster, subresource: str) -> None:
     answer = await cluster.api.request("GET", f"{POD}/{subresource}", token="viewer-token")
@@ -173,7 +224,7 @@ async def test_followed_logs_end_when_the_server_drains(cluster: Cluster, tmp_pa
 
 async def test_a_renewed_client_certificate_is_taken_up(cluster: Cluster, tmp_path: Path) -> None:
     """And a renewal that is broken half way keeps what works."""
-    kubelets = Kubelets(None, Kubelet(tmp_path / f"{CLIENT}.crt", tmp_path / f"{CLIENT}.key", tmp_path / "ca.crt"))  # type: ignore[arg-type]
+    kubelets = Kubelets(None, Kubelet(tmp_path / f"{CLIENT}.crt", tmp_path / f"{CLIENT}.key", tmp_path / "ca.crt"))
     first = kubelets.context()
     assert kubelets.context() is first
     certificate = (tmp_path / f"{CLIENT}.crt").read_bytes()
