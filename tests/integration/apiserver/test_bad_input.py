@@ -208,3 +208,31 @@ async def test_a_large_body_holds_up_nobody(server: TestServer, how: str) -> Non
     ticking.cancel()
     assert answer.status == 400
     assert max(gaps) < took / 2
+
+
+SPECIAL = {
+    "127.0.0.1": "loopback range",
+    "::1": "loopback range",
+    "::ffff:127.0.0.1": "loopback range",
+    "169.254.169.254": "link-local range",
+    "fe80::1": "link-local range",
+    "::ffff:169.254.169.254": "link-local range",
+    "0.0.0.0": "may not be unspecified",
+    "224.0.0.1": "link-local multicast range",
+}
+
+
+@pytest.mark.parametrize(("address", "text"), SPECIAL.items())
+async def test_endpoints_lead_to_no_machine_of_its_own(server: TestServer, address: str, text: str) -> None:
+    """Else whoever may write endpoints reaches what listens on the loopback addresses of nodes."""
+    kind = "IPv6" if ":" in address else "IPv4"
+    slice_ = {"metadata": {"name": "a"}, "addressType": kind, "endpoints": [{"addresses": [address]}]}
+    endpoints = {"metadata": {"name": "a"}, "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]}
+    service = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "externalIPs": [address]}}
+    for path, body in (
+        ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice_),
+        ("/api/v1/namespaces/default/endpoints", endpoints),
+        ("/api/v1/namespaces/default/services", service),
+    ):
+        answer = await server.request("POST", path, body)
+        assert (answer.status, text in answer.json["message"]) == (422, True), path

@@ -7,6 +7,7 @@ from typing import Any
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -35,7 +36,7 @@ class EndpointsStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
         for position, subset in enumerate(obj.get("subsets") or ()):
-            found += _check_subset(subset, f"subsets[{position}]")
+            found += _check_subset(subset, f"subsets[{position}]", ours=ctx.user == SERVER)
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
@@ -45,7 +46,8 @@ class EndpointsStrategy(Strategy):
         return [obj["metadata"]["name"], _addresses(obj.get("subsets") or ()), age_of(obj, now)]
 
 
-def _check_subset(subset: Object, path: str) -> list[FieldError]:
+def _check_subset(subset: Object, path: str, *, ours: bool) -> list[FieldError]:
+    """``ours``: written by the server, which may well listen on the loopback address alone."""
     found: list[FieldError] = []
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
         found.append(fieldpath.required(path, "must specify `addresses` or `notReadyAddresses`"))
@@ -53,7 +55,7 @@ def _check_subset(subset: Object, path: str) -> list[FieldError]:
         for position, address in enumerate(subset.get(part) or ()):
             ip = address.get("ip") or ""
             where = f"{path}.{part}[{position}]"
-            found += checks.each(f"{where}.ip", ip, names.is_ip(ip))
+            found += checks.each(f"{where}.ip", ip, names.is_ip(ip)) if ours else checks.reachable_address(ip, f"{where}.ip")
             if address.get("hostname"):
                 found += checks.each(f"{where}.hostname", address["hostname"], names.is_dns1123_label(address["hostname"]))
             node = address.get("nodeName")

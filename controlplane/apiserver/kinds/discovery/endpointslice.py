@@ -7,6 +7,7 @@ from typing import Any
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -46,7 +47,7 @@ class EndpointSliceStrategy(Strategy):
             found.append(fieldpath.too_many("endpoints", len(endpoints), MAX_ENDPOINTS))
             return found
         for position, endpoint in enumerate(endpoints):
-            found += _check_endpoint(endpoint, kind, f"endpoints[{position}]")
+            found += _check_endpoint(endpoint, kind, f"endpoints[{position}]", ours=ctx.user == SERVER)
         return found + _check_ports(obj.get("ports") or ())
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
@@ -69,7 +70,8 @@ def _short(texts: list[str]) -> str:
     return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown or UNSET
 
 
-def _check_endpoint(endpoint: Object, kind: str, path: str) -> list[FieldError]:
+def _check_endpoint(endpoint: Object, kind: str, path: str, *, ours: bool) -> list[FieldError]:
+    """``ours``: written by the server, which may well listen on the loopback address alone."""
     found: list[FieldError] = []
     addresses: Sequence[str] = endpoint.get("addresses") or ()
     if not addresses:
@@ -81,9 +83,8 @@ def _check_endpoint(endpoint: Object, kind: str, path: str) -> list[FieldError]:
         if kind == "FQDN":
             found += checks.each(where, address, names.is_dns1123_subdomain(address))
         elif kind in _TYPES:
-            problems = names.is_ip(address)
-            found += checks.each(where, address, problems)
-            if not problems and (":" in address) != (kind == "IPv6"):
+            found += checks.each(where, address, names.is_ip(address)) if ours else checks.reachable_address(address, where)
+            if not names.is_ip(address) and (checks.plain_ip(address).version == 6) != (kind == "IPv6"):
                 found.append(fieldpath.invalid(where, address, f"must be an {kind} address"))
     node = endpoint.get("nodeName")
     if node is not None:

@@ -4,6 +4,7 @@ Each function returns field errors with upstream's texts (k8s.io/apimachinery an
 plain strings, put together only where something is wrong: this runs for every write.
 """
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -89,3 +90,27 @@ def one_of(value: Any, choices: Iterable[str], path: str) -> list[FieldError]:
 def each(path: str, value: Any, problems: Iterable[str]) -> list[FieldError]:
     """One ``Invalid value`` for every message of a naming rule."""
     return [fieldpath.invalid(path, value, problem) for problem in problems]
+
+
+def reachable_address(address: str, path: str) -> list[FieldError]:
+    """An address that traffic may be sent to: neither this machine nor this link, so that nobody has a proxy reach for them."""
+    problems = names.is_ip(address)
+    if problems:
+        return each(path, address, problems)
+    ip = plain_ip(address)
+    if ip.is_unspecified:
+        problems.append(f"may not be unspecified ({address})")
+    if ip.is_loopback:
+        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if ip.is_link_local:
+        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if ip.is_multicast and (ip in ipaddress.ip_network("224.0.0.0/24" if ip.version == 4 else "ff02::/10")):
+        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return each(path, address, problems)
+
+
+def plain_ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IPv4 address in IPv6 form (``::ffff:127.0.0.1``) is an IPv4 address, as for Go."""
+    ip = ipaddress.ip_address(address)
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return mapped or ip

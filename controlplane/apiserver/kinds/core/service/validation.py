@@ -1,6 +1,5 @@
 """Validation of Services: ports, types, policies, and what may not change."""
 
-import ipaddress
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +35,7 @@ def validate_service(service: Object, offered: Sequence[str]) -> list[FieldError
         found += checks.labels(spec["selector"], "spec.selector")
     found += _affinity(spec)
     for position, address in enumerate(spec.get("externalIPs") or ()):
-        found += _external_ip(address, f"spec.externalIPs[{position}]")
+        found += checks.reachable_address(address, f"spec.externalIPs[{position}]")
     found += checks.one_of(kind, TYPES, "spec.type")
     found += _policies(spec) + _load_balancer(spec)
     return found + check_families(spec, offered)
@@ -108,22 +107,6 @@ def _affinity(spec: Object) -> list[FieldError]:
         elif not 0 < seconds <= _MAX_AFFINITY:
             found.append(fieldpath.invalid(path, seconds, f"must be greater than 0 and less than {_MAX_AFFINITY}"))
     return found
-
-
-def _external_ip(address: str, path: str) -> list[FieldError]:
-    problems = names.is_ip(address)
-    if problems:
-        return checks.each(path, address, problems)
-    ip = ipaddress.ip_address(address)
-    if ip.is_unspecified:
-        problems.append(f"may not be unspecified ({address})")
-    if ip.is_loopback:
-        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
-    if ip.is_link_local:
-        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-    if ip.is_multicast and (ip in ipaddress.ip_network("224.0.0.0/24" if ip.version == 4 else "ff02::/10")):
-        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-    return checks.each(path, address, problems)
 
 
 def _policies(spec: Object) -> list[FieldError]:
