@@ -1,7 +1,7 @@
 """RFC 6902 (``application/json-patch+json``), on top of the ``jsonpatch`` package.
 
 Upstream's additions: a bound on the number of operations and on what ``copy`` may add up to, and 422 with one fixed message for
-a patch that does not apply. The package is imported on first use: most servers never see a JSON patch.
+a patch that does not apply. The package is imported on first use.
 """
 
 from typing import Any
