@@ -45,7 +45,8 @@ def command(daemon: Daemon) -> click.Command:
     def callback(**options: Any) -> None:
         raise SystemExit(_execute([(daemon, options)]))
 
-    return click.Command(daemon.name, params=[*daemon.params, *flags.logging_flags()], help=daemon.help, callback=callback)
+    params = [*daemon.params, *flags.logging_flags(), flags.version()]
+    return click.Command(daemon.name, params=params, help=daemon.help, callback=callback)
 
 
 def run(daemon: Daemon, argv: Sequence[str] | None = None) -> NoReturn:

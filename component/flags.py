@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from component.version import GIT_VERSION
+
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PIECE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
@@ -97,6 +99,18 @@ def kubeconfig() -> click.Option:
     return option(
         "--kubeconfig", type=click.Path(dir_okay=False), help="Kubeconfig file with the address and credentials to use."
     )
+
+
+def version() -> click.Option:
+    """``--version``, in upstream's words."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            click.echo(f"Kubernetes {GIT_VERSION}")
+            ctx.exit()
+
+    text = "Print the version and exit."
+    return click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text)
 
 
 def logging_flags() -> list[click.Parameter]:

@@ -53,6 +53,15 @@ def test_upstream_s_command_lines_are_understood(verb: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("verb", KUBEADM)
+def test_each_tells_its_version(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    daemon = importlib.import_module(VERBS[verb][0]).DAEMON
+    with pytest.raises(SystemExit) as ended:
+        command(daemon).main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("Kubernetes v1.36")
+
+
+@pytest.mark.parametrize("verb", KUBEADM)
 def test_an_unknown_flag_is_refused(verb: str) -> None:
     daemon = importlib.import_module(VERBS[verb][0]).DAEMON
     with pytest.raises(click.NoSuchOption, match="--kubeconfi"):
