@@ -67,7 +67,7 @@ def next_step(owner: Mapping[str, Any], members: Sequence[Object], revisions: Re
     if not _fill(owner, by_ordinal, range(first, first + count), revisions, now, plan):
         return plan
     surplus = sorted((pod for pod in members if not first <= ordinal(pod) < first + count), key=ordinal, reverse=True)
-    if not _shrink(owner, by_ordinal, surplus, now, plan):
+    if not _shrink(owner, surplus, now, plan):
         return plan
     if not plan:
         _update(
@@ -101,18 +101,21 @@ def _fill(
     return True
 
 
-def _shrink(
-    owner: Mapping[str, Any], by_ordinal: Mapping[int, Object], surplus: Sequence[Object], now: datetime, plan: Plan
-) -> bool:
-    """Remove what is beyond the wanted number, highest first, each only when its predecessor is gone."""
+def _shrink(owner: Mapping[str, Any], surplus: Sequence[Object], now: datetime, plan: Plan) -> bool:
+    """Remove what is beyond the wanted number, highest first, each only when its predecessor is gone.
+
+    An unhealthy pod holds this up, as it does growing, unless it is the lowest of the unhealthy ones.
+    """
     if is_parallel(owner):
         plan.delete += [pod for pod in surplus if not is_deleting(pod)]
         return True
-    if surplus:
-        if not is_deleting(surplus[0]):
-            plan.delete.append(surplus[0])
-        return False
-    return True
+    if not surplus:
+        return True
+    highest = surplus[0]
+    unhealthy = [pod for pod in surplus if not is_healthy(owner, pod, now)]
+    if not is_deleting(highest) and (highest not in unhealthy or highest is unhealthy[-1]):
+        plan.delete.append(highest)
+    return False
 
 
 def _update(owner: Mapping[str, Any], present: Sequence[Object], revisions: Revisions, now: datetime, plan: Plan) -> None:

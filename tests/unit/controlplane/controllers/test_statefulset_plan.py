@@ -46,6 +46,10 @@ PARALLEL: dict[str, Any] = {"podManagementPolicy": "Parallel"}
         pytest.param(owner(1), [pod(0), pod(1), pod(2)], ([], ["db-2"]), id="highest-goes-first"),
         pytest.param(owner(1), [pod(0), pod(1), pod(2, "deleting")], ([], []), id="waits-for-the-highest"),
         pytest.param(owner(1, **PARALLEL), [pod(0), pod(1), pod(2)], ([], ["db-2", "db-1"]), id="parallel-down"),
+        pytest.param(owner(0), [pod(0, "ill"), pod(1, "ill"), pod(2, "ill")], ([], []), id="not-down-while-all-are-ill"),
+        pytest.param(owner(0), [pod(0, "ill"), pod(1), pod(2, "ill")], ([], []), id="not-down-past-an-ill-one"),
+        pytest.param(owner(0), [pod(0), pod(1), pod(2, "ill")], ([], ["db-2"]), id="the-one-ill-pod-goes"),
+        pytest.param(owner(0), [pod(0, "ill"), pod(1), pod(2)], ([], ["db-2"]), id="healthy-ones-go-before-an-ill-one"),
         pytest.param(owner(1), [pod(0, "pending"), pod(1)], ([], []), id="nothing-goes-while-one-is-ill"),
     ],
 )
