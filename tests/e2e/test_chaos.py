@@ -25,7 +25,7 @@ from tests.support.cluster import Cluster, eventually, running_cluster
 from tests.support.leftovers import counted, leftovers, marked_processes, service_chains
 from tests.support.manifests import web
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "10"))
 SEED = int(os.environ.get("CHAOS_SEED", random.randrange(10_000)))
 PARTS = ("node", "node", "containerd", "containerd", "apiserver", "control", "everything")
 NAMESPACE = "chaos"

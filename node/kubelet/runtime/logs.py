@@ -14,6 +14,7 @@ from component import logs
 from component.clock import Clock
 from cri import errors
 from cri.interface import RuntimeService
+from node.kubelet.runtime import files
 from node.kubelet.runtime.observed import ObservedPod
 
 _PERIOD = 10.0
@@ -64,7 +65,7 @@ class LogRotator:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return os.stat(path, follow_symlinks=False).st_size
     except OSError:
         return 0
 
@@ -76,13 +77,25 @@ def prepare(path: Path, max_files: int) -> None:
     for old in rotated[: max(0, len(rotated) - (max_files - 2))]:
         old.unlink(missing_ok=True)
     for entry in rotated[max(0, len(rotated) - (max_files - 2)) :]:
-        if entry.suffix != ".gz" and entry.exists():
-            _compress(entry)
+        if entry.suffix != ".gz" and os.path.lexists(entry):
+            try:
+                _compress(entry)
+            except OSError as error:
+                _log.warning("Cannot compress a rotated log", path=str(entry), err=error)
 
 
 def _compress(path: Path) -> None:
+    """Links in a log directory are nobody's logs: they go, and what they lead to is never read or written."""
     temporary = path.with_name(f"{path.name}.gz.tmp")
-    with path.open("rb") as source, gzip.open(temporary, "wb", compresslevel=6) as target:
+    if path.is_symlink():
+        path.unlink()
+        return
+    temporary.unlink(missing_ok=True)
+    with (
+        files.open_regular(path) as source,
+        temporary.open("xb") as made,
+        gzip.GzipFile(fileobj=made, mode="wb", compresslevel=6) as target,
+    ):
         shutil.copyfileobj(source, target)
     temporary.rename(path.with_name(f"{path.name}.gz"))
     path.unlink()

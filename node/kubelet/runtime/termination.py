@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from cri.api import runtime_v1_pb2 as pb
-from node.kubelet.runtime import names
+from node.kubelet.runtime import files, names
 
 MAX_MESSAGE = 4096
 _MAX_LOG_BYTES = 2048
@@ -33,18 +33,16 @@ def _read(status: pb.ContainerStatus) -> str:
 
 def _file(path: Path, limit: int) -> str:
     try:
-        # The container wrote it: do not follow a link it may have put there, do not hang on a pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with files.open_regular(path) as file:  # the container wrote it
+            return file.read(limit).decode(errors="replace")
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit).decode(errors="replace")
 
 
 def _log_tail(path: Path) -> str:
     """The messages of the last lines, without CRI's time, stream and tag."""
     try:
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:  # a pod with a hostPath may have put a link there
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 4 * _MAX_LOG_BYTES))
             raw = file.read()

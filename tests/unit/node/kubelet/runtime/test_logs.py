@@ -2,14 +2,19 @@
 
 import asyncio
 import gzip
+import os
 from pathlib import Path
+
+import pytest
 
 from component.clock import FakeClock
 from cri import errors
+from cri.api import runtime_v1_pb2 as pb
 from cri.fake import FakeContainerd
-from node.kubelet.runtime import files
+from node.kubelet.runtime import files, names
 from node.kubelet.runtime.logs import LogRotator, prepare
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
+from node.kubelet.runtime.termination import read_message
 
 
 class _Reopening(FakeContainerd):
@@ -54,6 +59,34 @@ def test_old_files_are_compressed_and_the_oldest_deleted(tmp_path: Path) -> None
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["0.log.20260101-020000.gz", "0.log.20260101-030000.gz"]
     assert gzip.decompress((tmp_path / left[0]).read_bytes()) == b"old"
+
+
+def test_what_a_pod_planted_among_the_logs_is_not_read(tmp_path: Path) -> None:
+    """A pod may have the log directory as a hostPath; what the kubelet may read is not for it."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "0.log.20260101-000000").symlink_to(secret)
+    os.mkfifo(folder / "0.log.20260101-010000")
+    (folder / "0.log.20260101-020000").write_bytes(b"old")
+    (folder / "0.log.20260101-020000.gz.tmp").symlink_to(secret)
+    prepare(folder / "0.log", 10)
+    assert secret.read_text() == "of the host"
+    assert sorted(path.name for path in folder.iterdir()) == ["0.log.20260101-010000", "0.log.20260101-020000.gz"]
+    assert gzip.decompress((folder / "0.log.20260101-020000.gz").read_bytes()) == b"old"
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe"])
+async def test_last_words_are_not_those_of_the_host(tmp_path: Path, planted: str) -> None:
+    (tmp_path / "secret").write_text("2026-11-30T11:29:38Z stdout F of the host\n")
+    log = tmp_path / "0.log"
+    log.symlink_to(tmp_path / "secret") if planted == "link" else os.mkfifo(log)
+    annotations = {names.TERMINATION_MESSAGE_POLICY: "FallbackToLogsOnError"}
+    assert await read_message(pb.ContainerStatus(exit_code=1, log_path=str(log), annotations=annotations)) == ""
+    log.unlink()
+    (tmp_path / "secret").rename(log)
+    assert await read_message(pb.ContainerStatus(exit_code=1, log_path=str(log), annotations=annotations)) == "of the host\n"
 
 
 def test_log_directories_remember_restarts(tmp_path: Path) -> None:
