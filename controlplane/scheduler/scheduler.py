@@ -26,7 +26,7 @@ from controlplane.scheduler.handlers import Handlers
 from controlplane.scheduler.plugins import catalog
 from controlplane.scheduler.plugins.default_binder import Post
 from controlplane.scheduler.plugins.default_preemption import Preemption
-from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+from controlplane.scheduler.queue import Place, QueuedPod, SchedulingQueue
 
 SLOTS = 32
 _TURN = 4
@@ -119,16 +119,23 @@ class Lane:
                     if work is None:
                         self._slots.release()
                         continue
-                    group.create_task(self._in_slot(work), name=f"bind:{queued.info.key}")
+                    group.create_task(self._in_slot(queued, work), name=f"bind:{queued.info.key}")
                     decided += 1
                     if decided % _TURN == 0:
                         await asyncio.sleep(0)
         finally:
             self.queue.stop()
 
-    async def _in_slot(self, work: Any) -> None:
+    async def _in_slot(self, queued: QueuedPod, work: Any) -> None:
+        """What goes wrong with one pod is that pod's affair: it backs off, and the others are scheduled."""
         try:
             await work
+        except Exception as error:
+            _log.exception("Scheduling failed", pod=queued.info.key, err=error)
+            self._count("error")
+            self._cache.forget(queued.info.uid)
+            if queued.place is Place.TAKEN:
+                self.queue.failed(queued)
         finally:
             self._slots.release()
 

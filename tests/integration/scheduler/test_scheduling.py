@@ -2,10 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.meta import Object, get_condition
 from apimachinery.resources import EVENTS, NODES, PODS
 from client.rest import Client
+from controlplane.scheduler.framework.cycle_state import CycleState
+from controlplane.scheduler.framework.status import Status
+from controlplane.scheduler.framework.types import PodInfo
+from controlplane.scheduler.plugins.default_binder import DefaultBinder
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import add_node, control_plane, eventually
 
@@ -92,3 +98,22 @@ async def test_important_pods_take_the_place_of_others() -> None:
         assert await eventually(lambda: node_of(client, "high")) == "node-1"
         events = [each for each in (await client.list(EVENTS, "default"))["items"] if each["reason"] == "Preempted"]
         assert [each["regarding"]["name"] for each in events] == ["low"]
+
+
+async def test_one_pod_that_breaks_a_plugin_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    bind, broken = DefaultBinder.bind, True
+
+    async def sometimes(self: DefaultBinder, state: CycleState, info: PodInfo, node: str) -> Status | None:
+        if broken and info.name == "cursed":
+            raise RuntimeError("a bug")
+        return await bind(self, state, info, node)
+
+    monkeypatch.setattr(DefaultBinder, "bind", sometimes)
+    async with running_apiserver() as server, control_plane(server, controllers="serviceaccount") as client:
+        await add_node(client, "a", cpu="1")
+        await client.create(PODS, pod("cursed", "600m"))
+        await client.create(PODS, pod("plain", "600m"))  # has room, as the other holds none for long
+        assert await eventually(lambda: node_of(client, "plain")) == "a"
+        await client.delete(PODS, "plain", "default", grace=0)
+        broken = False
+        assert await eventually(lambda: node_of(client, "cursed")) == "a"
