@@ -23,7 +23,7 @@ from controlplane.apiserver.config import (
     Storage,
 )
 
-AUTHORIZATION_MODES = ("Node", "RBAC", "AlwaysAllow", "AlwaysDeny")
+AUTHORIZATION_MODES = ("Node", "RBAC", "ABAC", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -63,6 +63,7 @@ PARAMS: list[click.Parameter] = [
     option("--audit-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server to send audit events to."),
     option("--audit-webhook-batch-max-wait", type=DURATION, default="30s", help="How long events wait for more to go with."),
     option("--authorization-mode", type=COMMA_LIST, default="Node,RBAC", help="Authorizers, in order."),
+    option("--authorization-policy-file", type=INPUT_FILE, help="ABAC policies, one JSON object a line."),
     option("--max-requests-inflight", type=int, default=400, help="Reads under way at once; 0 for no bound."),
     option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
@@ -155,6 +156,8 @@ def _check_values(options: Mapping[str, Any]) -> None:
     for mode in options["authorization_mode"]:
         if mode not in AUTHORIZATION_MODES:
             raise click.UsageError(f"--authorization-mode: {mode!r} is none of {', '.join(AUTHORIZATION_MODES)}")
+    if ("ABAC" in options["authorization_mode"]) != bool(options["authorization_policy_file"]):
+        raise click.UsageError("--authorization-mode=ABAC and --authorization-policy-file=FILE go together")
     if options["advertise_address"]:
         try:
             ipaddress.ip_address(options["advertise_address"])
@@ -193,6 +196,7 @@ def _identity(options: Mapping[str, Any]) -> Identity:
             options["requestheader_extra_headers_prefix"],
         ),
         options["authorization_mode"],
+        options["authorization_policy_file"],
     )
 
 

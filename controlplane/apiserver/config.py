@@ -47,6 +47,7 @@ class Identity:
     bootstrap_tokens: bool = False
     front_proxy: FrontProxy = FrontProxy()
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
+    abac_policy: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

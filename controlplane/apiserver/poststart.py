@@ -7,7 +7,7 @@ without is looked after from then on.
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from apimachinery.gvk import GroupVersion
 from apimachinery.meta import clone
 from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
+from controlplane.apiserver.authorization.reconcile import reconciled_binding, reconciled_role
 from controlplane.apiserver.config import Config
 from controlplane.apiserver.discovery import PRIORITY
 from controlplane.apiserver.kinds.apiregistration import apiservice
@@ -39,6 +40,9 @@ PRIORITIES = {
 _SERVICES = f"apiservices.{apiservice.GROUP}"
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
+Mend = Callable[[Object, Object], Object | None]
+"""From the stored and the wanted object to the one to store; None when nothing is to be done."""
+
 
 async def _no_admission(obj: Object, old: Object | None) -> None:
     """The server's own objects need nobody's leave."""
@@ -58,9 +62,10 @@ class PostStart:
         await self._namespaces()
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
             for role in bootstrap_policy.roles():
-                tasks.create_task(self._ensure(f"clusterroles.{bootstrap_policy.GROUP}", "", role))
+                tasks.create_task(self._ensure(f"clusterroles.{bootstrap_policy.GROUP}", "", role, mended=reconciled_role))
             for binding in bootstrap_policy.bindings():
-                tasks.create_task(self._ensure(f"clusterrolebindings.{bootstrap_policy.GROUP}", "", binding))
+                kind = f"clusterrolebindings.{bootstrap_policy.GROUP}"
+                tasks.create_task(self._ensure(kind, "", binding, mended=reconciled_binding))
         for name, (value, text) in PRIORITIES.items():
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
@@ -128,8 +133,10 @@ class PostStart:
         for resource, obj in bootstrap_policy.authentication_reader():
             await self._ensure(f"{resource}.{bootstrap_policy.GROUP}", "kube-system", obj)
 
-    async def _ensure(self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = ()) -> None:
-        """Create it; if it exists, bring the members in ``kept_true`` to what they must be."""
+    async def _ensure(
+        self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = (), mended: Mend | None = None
+    ) -> None:
+        """Create it; if it exists, bring the members in ``kept_true`` to what they must be, or it to what ``mended`` says."""
         store = self._stores.get(resource)
         if store is None:
             return
@@ -143,10 +150,12 @@ class PostStart:
                 raise
             await store.create(ctx, wanted, _no_admission)
             return
-        if all(stored.get(member) == wanted.get(member) for member in kept_true):
+        if mended is None and all(stored.get(member) == wanted.get(member) for member in kept_true):
             return
 
-        async def mend(old: Object) -> Object:
+        async def mend(old: Object) -> Object | None:
+            if mended is not None:
+                return mended(old, wanted)
             return {**old, **{member: wanted[member] for member in kept_true}}
 
         await store.update(ctx, mend, _no_admission)

@@ -131,5 +131,5 @@ def plugins(tools: Tools, names: frozenset[str] | None = None) -> list[Plugin]:
     """
     wanted = chosen() if names is None else names
     made = [entry.make(tools) for entry in CATALOG if entry.name in wanted]
-    made.insert(0, RoleEscalation(tools.lookup, tools.authorizer))
+    made.insert(0, RoleEscalation(tools.lookup, tools.authorizer, tools.listing))
     return made

@@ -17,6 +17,7 @@ from controlplane.apiserver.authentication.static_token import StaticTokens
 from controlplane.apiserver.authentication.token_issuer import TokenIssuer
 from controlplane.apiserver.authentication.union import Authenticated, FirstThen, UnionAuthenticator
 from controlplane.apiserver.authentication.x509 import ClientCertificates
+from controlplane.apiserver.authorization.abac import ABACAuthorizer
 from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
 from controlplane.apiserver.authorization.components import ComponentAuthorizer
 from controlplane.apiserver.authorization.interface import Authorizer
@@ -95,10 +96,13 @@ def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn) -> Unio
             members.append(RBACAuthorizer(roles))
         elif mode == "Node":
             members.append(NodeAuthorizer(pods_on))
+        elif mode == "ABAC" and config.abac_policy is not None:
+            with _reading("--authorization-policy-file", config.abac_policy):
+                members.append(ABACAuthorizer.load(config.abac_policy))
         elif mode == "AlwaysAllow":
             members.append(AlwaysAllow())
         elif mode == "AlwaysDeny":
             members.append(AlwaysDeny())
         else:
-            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, AlwaysAllow or AlwaysDeny")
+            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, ABAC, AlwaysAllow or AlwaysDeny")
     return UnionAuthorizer(members)

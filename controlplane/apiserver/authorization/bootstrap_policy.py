@@ -1,6 +1,7 @@
 """The roles and bindings that every cluster has from the start: the user-facing ones and the components' own. Pure data.
 
-``poststart`` writes them when they are missing. The components' rules are those of ``components``, so that what is enforced
+``poststart`` writes them when they are missing, and adds what has been taken from them (``reconcile``).
+The components' rules are those of ``components``, so that what is enforced
 and what is shown cannot differ.
 """
 
@@ -35,14 +36,18 @@ _WORKLOADS = (
     ("batch", ("cronjobs", "jobs")),
     ("policy", ("poddisruptionbudgets",)),
     ("networking.k8s.io", ("ingresses", "networkpolicies")),
-    ("", ("configmaps", "endpoints", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale")),
+    ("", ("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale")),
     ("", ("serviceaccounts", "services")),
 )
 _ALSO_SEEN = (
     ("", ("bindings", "events", "limitranges", "namespaces/status", "pods/log", "pods/status", "resourcequotas", "namespaces")),
     ("", ("replicationcontrollers/status", "resourcequotas/status", "services/status", "persistentvolumeclaims/status")),
     ("apps", ("controllerrevisions", "daemonsets/status", "deployments/status", "replicasets/status", "statefulsets/status")),
+    ("autoscaling", ("horizontalpodautoscalers/status",)),
     ("batch", ("cronjobs/status", "jobs/status")),
+    ("networking.k8s.io", ("ingresses/status",)),
+    ("policy", ("poddisruptionbudgets/status",)),
+    ("", ("endpoints",)),  # seen and not written: they lead traffic anywhere (CVE-2021-25740)
     ("discovery.k8s.io", ("endpointslices",)),
 )
 
@@ -50,7 +55,8 @@ VIEW = tuple(Rule(_READ, (group,), resources) for group, resources in (*_WORKLOA
 EDIT = (
     Rule(_READ, ("",), ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy")),
     Rule(("impersonate",), ("",), ("serviceaccounts",)),
-    Rule(("create",), ("",), ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "pods/eviction")),
+    Rule(_WRITE, ("",), ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")),
+    Rule(("create",), ("",), ("pods/eviction",)),
     Rule(("create",), ("",), ("serviceaccounts/token",)),
     *(Rule(_WRITE, (group,), resources) for group, resources in _WORKLOADS),
     Rule(_WRITE, ("",), ("secrets", "events")),
@@ -73,13 +79,62 @@ _COMPONENT_ROLES: tuple[tuple[str, tuple[Rule, ...], str, str], ...] = (
     ("system:node-proxier", components.PROXY, "User", "system:kube-proxy"),
     ("system:kubelet-api-admin", components.KUBELET_API, "User", "kube-apiserver-kubelet-client"),
 )
+_EVENTS = Rule(("create", "patch", "update"), ("", "events.k8s.io"), ("events",))
+_CSR = "certificates.k8s.io"
+
+
+def _approver(signer: str) -> tuple[Rule, ...]:
+    return (Rule(("approve",), (_CSR,), ("signers",), (f"kubernetes.io/{signer}",)),)
+
+
+_UNBOUND: tuple[tuple[str, tuple[Rule, ...]], ...] = (
+    ("system:node", components.NODE),
+    ("system:auth-delegator", components.DELEGATED),
+    ("system:node-bootstrapper", components.BOOTSTRAPPERS),
+    ("system:kube-dns", components.DNS),
+    ("system:kube-aggregator", (Rule(_READ, ("",), ("endpoints", "services")),)),
+    ("system:heapster", (Rule(_READ, ("",), ("events", "namespaces", "nodes", "pods")),)),
+    (
+        "system:node-problem-detector",
+        (Rule(("get",), ("",), ("nodes",)), Rule(("patch",), ("",), ("nodes/status",)), _EVENTS),
+    ),
+    (
+        "system:persistent-volume-provisioner",
+        (
+            Rule((*_READ, "create", "delete"), ("",), ("persistentvolumes",)),
+            Rule((*_READ, "update"), ("",), ("persistentvolumeclaims",)),
+            Rule(_READ, ("storage.k8s.io",), ("storageclasses",)),
+            Rule(("watch",), ("",), ("events",)),
+            _EVENTS,
+        ),
+    ),
+    (
+        "system:volume-scheduler",
+        (
+            Rule((*_READ, "patch", "update"), ("",), ("persistentvolumes", "persistentvolumeclaims")),
+            Rule(_READ, ("storage.k8s.io",), ("storageclasses",)),
+        ),
+    ),
+    (
+        f"system:{_CSR}:certificatesigningrequests:nodeclient",
+        (Rule(("create",), (_CSR,), ("certificatesigningrequests/nodeclient",)),),
+    ),
+    (
+        f"system:{_CSR}:certificatesigningrequests:selfnodeclient",
+        (Rule(("create",), (_CSR,), ("certificatesigningrequests/selfnodeclient",)),),
+    ),
+    (f"system:{_CSR}:kube-apiserver-client-approver", _approver("kube-apiserver-client")),
+    (f"system:{_CSR}:kube-apiserver-client-kubelet-approver", _approver("kube-apiserver-client-kubelet")),
+    (f"system:{_CSR}:kubelet-serving-approver", _approver("kubelet-serving")),
+    (f"system:{_CSR}:legacy-unknown-approver", _approver("legacy-unknown")),
+)
 _USER_ROLES = (("view", VIEW, "edit"), ("edit", EDIT, "admin"), ("admin", ADMIN, ""))
 
 
 def roles() -> list[Object]:
     """Every ClusterRole. ``admin``, ``edit`` and ``view`` aggregate, so that others can add to them by a label."""
     made = [_role(name, rules) for name, rules, _, _ in _COMPONENT_ROLES]
-    made += [_role("system:node", components.NODE), _role("system:auth-delegator", components.DELEGATED)]
+    made += [_role(name, rules) for name, rules in _UNBOUND]
     for name, rules, into in _USER_ROLES:
         labels = {f"{_AGGREGATE}{name}": "true"}
         made.append(_role(f"system:aggregate-to-{name}", rules, labels))

@@ -6,9 +6,11 @@ Upstream does this in the storage of the four kinds; as a validating plugin it s
 from collections.abc import Iterator
 from typing import Any
 
-from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Lookup, Object, refuse
+from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Listing, Lookup, Object, refuse
 from controlplane.apiserver.authorization.interface import Attributes as Asked
 from controlplane.apiserver.authorization.interface import Authorizer, Decision
+from controlplane.apiserver.authorization.rbac import rules_of
+from controlplane.apiserver.authorization.rules import rule_value
 
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = frozenset({"roles", "clusterroles"})
@@ -18,8 +20,8 @@ _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 class RoleEscalation:
     name = "RoleEscalation"
 
-    def __init__(self, lookup: Lookup, authorizer: Authorizer) -> None:
-        self._lookup, self._authorizer = lookup, authorizer
+    def __init__(self, lookup: Lookup, authorizer: Authorizer, listing: Listing) -> None:
+        self._lookup, self._authorizer, self._listing = lookup, authorizer, listing
 
     def handles(self, attributes: Attributes) -> bool:
         kind = attributes.kind
@@ -47,8 +49,15 @@ class RoleEscalation:
                 return
             namespace = attributes.namespace if plural == "roles" else ""
             role = await self._lookup(f"{plural}.{_GROUP}", namespace, reference.get("name", ""))
-            rules = (role or {}).get("rules") or []
+            rules = await self._given_by(role or {})
         await self._check(attributes, rules)
+
+    async def _given_by(self, role: Object) -> list[Object]:
+        """What a role gives: for an aggregated one, what all that it selects give."""
+        if not role.get("aggregationRule"):
+            return list(role.get("rules") or [])
+        others = {other["metadata"]["name"]: other for other in await self._listing(f"clusterroles.{_GROUP}", "")}
+        return [rule_value(rule) for rule in rules_of(role, others)]
 
     async def _may(self, attributes: Attributes, verb: str, resource: str, name: str) -> bool:
         asked = Asked(attributes.user, verb, "", True, _GROUP, "v1", resource, "", attributes.namespace, name)
