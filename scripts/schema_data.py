@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ SCALARS = {
 DEFAULTS = {
     ("io.k8s.api.core.v1.ContainerPort", "protocol"): "TCP",
     ("io.k8s.api.core.v1.ServicePort", "protocol"): "TCP",
+}
+
+# Versions that the release has removed but that are still served on request, as copies of what replaced them.
+REMOVED = {
+    "io.k8s.api.policy.v1beta1.": ("io.k8s.api.policy.v1.", "PodDisruptionBudget"),
+    "io.k8s.api.batch.v1beta1.": ("io.k8s.api.batch.v1.", "CronJob", "JobTemplateSpec"),
+    "io.k8s.api.discovery.v1beta1.": ("io.k8s.api.discovery.v1.", "Endpoint", "ForZone", "ForNode"),
+}
+# Where such a version is not the same: fields by their new name, with the old name (None: not there) and the old number.
+RENAMED = {
+    "io.k8s.api.discovery.v1beta1.Endpoint": {"deprecatedTopology": ("topology", 5), "zone": (None, 0), "hints": ("hints", 7)},
 }
 
 ATTRIBUTES = {
@@ -94,7 +106,7 @@ def definition_of(name: str, schema: dict[str, Any]) -> list[Any]:
 
 def kept_when_empty(name: str, fields: dict[str, Any], facts: "Facts") -> list[str]:
     """Of a definition's fields; those of a definition that Go has no message for are all kept."""
-    message = "k8s.io." + name.removeprefix("io.k8s.").replace("apiextensions-apiserver", "apiextensions_apiserver")
+    message = "k8s.io." + name.removeprefix("io.k8s.").replace("-", "_")
     if message not in facts.messages:
         return list(fields)
     kept = facts.kept_of(message)
@@ -141,8 +153,11 @@ class Facts:
 
     def __init__(self, folder: Path) -> None:
         self.messages = json.loads((folder / "kubernetes-v1.36-protobuf.json").read_text())["messages"]
+        self.messages |= dict(removed_messages(self.messages))
         self._renamed = json.loads((folder / "kubernetes-v1.36-json-names.json").read_text())
         self._kept = json.loads((folder / "kubernetes-v1.36-kept-empty.json").read_text())
+        for facts in (self._renamed, self._kept):
+            facts |= {old: facts[name] for old, name in list(copies(facts, message_name))}
 
     def json_name(self, message: str, field: str) -> str:
         """May be "" (inlined) or "-" (the raw value)."""
@@ -175,7 +190,45 @@ def source() -> dict[str, Any]:
         raise SystemExit("kubernetes-validate is not installed: pip install 'kubernetes-validate>=1.36'")
     path = Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
     definitions: dict[str, Any] = json.loads(path.read_text())["$defs"]
-    return definitions
+    return definitions | dict(removed_definitions(definitions))
+
+
+def copies(names: Iterable[str], form: Callable[[str], str] = str) -> Iterator[tuple[str, str]]:
+    """Old name and new name, of each that a removed version also has."""
+    for old, (new, *starts) in REMOVED.items():
+        for name in names:
+            if name.startswith(form(new)) and name.removeprefix(form(new)).startswith(tuple(starts)):
+                yield name.replace(form(new), form(old)), name
+
+
+def removed_definitions(definitions: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    copied = {name: old for old, name in copies(definitions)}
+    for name, old in copied.items():
+        text = json.dumps(definitions[name]).replace('"version": "v1"', '"version": "v1beta1"')
+        for other, replacement in copied.items():
+            text = text.replace(f'/{other}"', f'/{replacement}"')
+        body = json.loads(text)
+        for field, (before, _) in RENAMED.get(old, {}).items():
+            found = body["properties"].pop(field)
+            if before:
+                body["properties"][before] = found
+        yield old, body
+
+
+def message_name(definition: str) -> str:
+    return "k8s.io." + definition.removeprefix("io.k8s.")
+
+
+def removed_messages(messages: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    copied = {name: old for old, name in copies(messages, message_name)}
+    for name, old in copied.items():
+        fields = {field: [copied.get(part, part) for part in spec] for field, spec in messages[name].items()}
+        definition = "io.k8s." + old.removeprefix("k8s.io.")
+        for field, (before, number) in RENAMED.get(definition, {}).items():
+            found = fields.pop(field)
+            if before:
+                fields[before] = [number, *found[1:]]
+        yield old, fields
 
 
 def generate(root: Path) -> None:

@@ -32,7 +32,7 @@ Connect = Mapping[tuple[str, str], Mapping[tuple[str, str], Endpoint]]
 
 
 def stores_for(strategies: Sequence[Strategy], caches: Caches) -> dict[str, Store]:
-    """By ``resource.group``, the first version of each."""
+    """By ``resource.group``, the first version of each: let that be the stored one."""
     stores: dict[str, Store] = {}
     for strategy in strategies:
         stores.setdefault(strategy.info.gvr.group_resource, Store(strategy, caches.of(strategy)))

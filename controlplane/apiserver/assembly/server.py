@@ -111,8 +111,9 @@ async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
     stack.push_async_callback(backend.close)
     known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
     kinds = served.select(known, config.runtime_config)
-    caches = await stack.enter_async_context(storage.running_caches(backend, served.stored(known, kinds)))
-    return _Base(backend, kinds, caches, resources.stores_for(kinds, caches), Health(), Registry())
+    stored = served.stored(known, kinds)
+    caches = await stack.enter_async_context(storage.running_caches(backend, stored))
+    return _Base(backend, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), Registry())
 
 
 def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:

@@ -52,6 +52,7 @@ from controlplane.apiserver.kinds.networking.ipaddress import IPAddressStrategy
 from controlplane.apiserver.kinds.networking.networkpolicy import NetworkPolicyStrategy
 from controlplane.apiserver.kinds.networking.servicecidr import ServiceCIDRStrategy
 from controlplane.apiserver.kinds.node.runtimeclass import RuntimeClassStrategy
+from controlplane.apiserver.kinds.optional import optional
 from controlplane.apiserver.kinds.policy.poddisruptionbudget import PodDisruptionBudgetStrategy
 from controlplane.apiserver.kinds.rbac.clusterrole import ClusterRoleStrategy
 from controlplane.apiserver.kinds.rbac.clusterrolebinding import ClusterRoleBindingStrategy
@@ -72,8 +73,8 @@ from controlplane.apiserver.registry.strategy import Strategy
 
 
 def strategies(config: KindsConfig) -> list[Strategy]:
-    """One strategy for each kind and version that is served."""
-    return [
+    """One strategy for each kind and version that can be served; of each kind the stored version comes first."""
+    stable = [
         *_core(config),
         *_workloads(),
         *_networking(),
@@ -82,6 +83,7 @@ def strategies(config: KindsConfig) -> list[Strategy]:
         *_machinery(),
         *_devices(),
     ]
+    return [*stable, *optional(stable)]
 
 
 def _core(config: KindsConfig) -> list[Strategy]:

@@ -52,6 +52,10 @@ def _wanted(info: ResourceInfo, wishes: Mapping[str, bool]) -> bool:
 
 
 def stored(kinds: Sequence[Strategy], served: Iterable[Strategy]) -> list[Strategy]:
-    """The kinds under whose names the objects of ``served`` are stored: of ``kinds``, each once, served themselves or not."""
+    """The kinds that the server keeps caches of: those of ``served`` in the version they are stored in, and every stable one.
+
+    The server itself reads roles, budgets and quotas whether clients may see them or not.
+    """
     needed = {(kind.stored_as or kind.info).gvr for kind in served}
-    return [kind for kind in kinds if kind.stored_as is None and kind.info.gvr in needed]
+    own = [kind for kind in kinds if kind.stored_as is None]
+    return [kind for kind in own if stage(kind.info.gvk.version) == "ga" or kind.info.gvr in needed]

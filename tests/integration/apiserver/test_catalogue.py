@@ -63,3 +63,97 @@ async def test_a_version_is_served_when_asked_for_and_not_otherwise(server: Test
         names = {one["metadata"]["name"] for one in (await other.request("GET", SERVICES)).json["items"]}
         assert "v1.autoscaling" in names
         assert "v2.autoscaling" not in names
+
+
+BUDGET = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+CRON = {
+    "metadata": {"name": "c"},
+    "spec": {
+        "schedule": "* * * * *",
+        "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}},
+    },
+}
+SLICE = {
+    "metadata": {"name": "s"},
+    "addressType": "IPv4",
+    "endpoints": [{"addresses": ["10.0.0.1"], "nodeName": "n", "topology": {"topology.kubernetes.io/zone": "z"}}],
+}
+CLAIM = {
+    "metadata": {"name": "r"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu.example.com"}]}},
+}
+
+
+async def test_old_and_new_versions_show_one_object() -> None:
+    async with running_apiserver(runtime_config={"api/all": "true"}) as server:
+        for group, plural, body, new in (
+            ("policy", "poddisruptionbudgets", BUDGET, "v1"),
+            ("batch", "cronjobs", CRON, "v1"),
+            ("discovery.k8s.io", "endpointslices", SLICE, "v1"),
+            ("resource.k8s.io", "resourceclaims", CLAIM, "v1"),
+        ):
+            old = f"/apis/{group}/v1beta1/namespaces/default/{plural}"
+            made = await server.request("POST", old, body)
+            assert made.status == 201, made.json
+            assert made.json["apiVersion"] == f"{group}/v1beta1"
+            name = body["metadata"]["name"]
+            shown = (await server.request("GET", f"/apis/{group}/{new}/namespaces/default/{plural}/{name}")).json
+            assert (shown["apiVersion"], shown["metadata"]["uid"]) == (f"{group}/{new}", made.json["metadata"]["uid"])
+            patch = {"metadata": {"labels": {"touched": "yes"}}}
+            changed = await server.request("PATCH", f"{old}/{name}", patch, content_type="application/merge-patch+json")
+            assert changed.status == 200, changed.json
+            listed = (await server.request("GET", f"/apis/{group}/{new}/{plural}?labelSelector=touched=yes")).json["items"]
+            assert [one["metadata"]["name"] for one in listed] == [name]
+        slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/s"
+        assert (await server.request("GET", slices)).json["endpoints"][0]["zone"] == "z"
+        claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/r"
+        exactly = (await server.request("GET", claims)).json["spec"]["devices"]["requests"][0]["exactly"]
+        assert exactly == {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 1}
+
+
+async def test_with_everything_on_every_version_has_discovery_and_openapi() -> None:
+    async with running_apiserver(runtime_config={"api/all": "true"}) as server:
+        paths = (await server.request("GET", "/openapi/v3")).json["paths"]
+        for group in (await server.request("GET", "/apis")).json["groups"]:
+            for version in group["versions"]:
+                root = f"apis/{version['groupVersion']}"
+                assert (await server.request("GET", f"/{root}")).status == 200
+                document = await server.request("GET", paths[root]["serverRelativeURL"])
+                assert document.status == 200
+                assert document.json["components"]["schemas"]
+                for resource in (await server.request("GET", f"/{root}")).json["resources"]:
+                    if "list" in resource["verbs"]:
+                        answer = await server.request("GET", f"/{root}/{resource['name']}")
+                        assert (answer.status, answer.json["kind"]) == (200, f"{resource['kind']}List")
+
+
+OPTIONAL = (
+    "policy/v1beta1",
+    "batch/v1beta1",
+    "discovery.k8s.io/v1beta1",
+    "resource.k8s.io/v1beta2",
+    "storagemigration.k8s.io/v1beta1",
+)
+
+
+async def test_optional_versions_are_not_there_unless_asked_for(server: TestServer) -> None:
+    for version in OPTIONAL:
+        assert (await server.request("GET", f"/apis/{version}")).status == 404
+
+
+async def test_what_clients_may_not_see_still_holds() -> None:
+    """A budget that was written in another version stops an eviction."""
+    async with running_apiserver(runtime_config={"policy/v1": "false", "policy/v1beta1": "true"}) as server:
+        budgets = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
+        assert (await server.request("POST", budgets, BUDGET)).status == 201
+        assert (await server.request("GET", "/apis/policy/v1")).status == 404
+        await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+        pod = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        assert (await server.request("POST", "/api/v1/namespaces/default/pods", pod)).status == 201
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        merge = "application/merge-patch+json"
+        status = await server.request("PATCH", "/api/v1/namespaces/default/pods/p/status", {"status": ready}, content_type=merge)
+        assert status.status == 200, status.json
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+        answer = await server.request("POST", "/api/v1/namespaces/default/pods/p/eviction", eviction)
+        assert (answer.status, answer.json["reason"]) == (429, "TooManyRequests")

@@ -30,7 +30,7 @@ FROM_SERVER = (
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    async with running_apiserver() as running:
+    async with running_apiserver(runtime_config={"api/all": "true"}) as running:
         yield running
 
 

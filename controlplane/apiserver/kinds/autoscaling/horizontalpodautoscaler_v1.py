@@ -59,7 +59,10 @@ class HorizontalPodAutoscalerV1Strategy(Strategy):
         if behavior:
             spec["behavior"] = behavior
         status = dict(obj.get("status") or {})
-        status.pop("currentCPUUtilizationPercentage", None)
+        used = status.pop("currentCPUUtilizationPercentage", None)
+        if used is not None:  # says more only where no annotation does
+            current = {"averageUtilization": used}
+            status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
         for field, key in (("currentMetrics", _CURRENT), ("conditions", _CONDITIONS)):
             found = _loaded(annotations.pop(key, None), list)
             if found:
@@ -85,6 +88,9 @@ class HorizontalPodAutoscalerV1Strategy(Strategy):
             annotations[_BEHAVIOR] = _dumped(spec["behavior"])
         spec.pop("behavior", None)
         status = dict(obj.get("status") or {})
+        used = _cpu_used(status)
+        if used is not None:
+            status["currentCPUUtilizationPercentage"] = used
         for field, key in (("currentMetrics", _CURRENT), ("conditions", _CONDITIONS)):
             found = status.pop(field, None)
             if found:
@@ -96,6 +102,15 @@ class HorizontalPodAutoscalerV1Strategy(Strategy):
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         return self._stored.row(self.to_stored(obj), now)
+
+
+def _cpu_used(status: Object) -> int | None:
+    for metric in status.get("currentMetrics") or ():
+        resource = metric.get("resource") or {}
+        if metric.get("type") == "Resource" and resource.get("name") == "cpu":
+            used: int | None = (resource.get("current") or {}).get("averageUtilization")
+            return used
+    return None
 
 
 def _with(metadata: Object, annotations: Object) -> Object:

@@ -85,7 +85,7 @@ def test_a_zero_is_dropped_exactly_where_go_holds_a_value_and_omits_it() -> None
         ("io.k8s.api.apps.v1.ReplicaSetStatus", "replicas", False),
         ("io.k8s.api.rbac.v1.Role", "rules", False),
         ("io.k8s.api.rbac.v1.PolicyRule", "apiGroups", True),
-        ("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", "group", False),  # nothing known: kept
+        ("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", "group", True),
     ],
 )
 def test_facts(definition: str, field: str, omitted: bool) -> None:

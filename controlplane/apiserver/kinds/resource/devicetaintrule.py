@@ -1,0 +1,52 @@
+"""DeviceTaintRules: taints on devices that match a selector, set by people and not by drivers."""
+
+from datetime import datetime
+from typing import Any
+
+from apimachinery import names
+from apimachinery.fieldpath import FieldError
+from apimachinery.gvk import GroupVersionKind
+from apimachinery.times import format_time
+from controlplane.apiserver.kinds.resource import devices
+from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
+from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
+
+_EFFECTS = ("NoExecute", "NoSchedule", "None")
+
+
+class DeviceTaintRuleStrategy(Strategy):
+    info = ResourceInfo(
+        GroupVersionKind(devices.GROUP, "v1beta2", "DeviceTaintRule"), "devicetaintrules", "devicetaintrule", False
+    )
+    columns = (NAME, Column("Effect", description="What the taint does."), AGE)
+    has_status = True
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("taint", {})
+
+    def prepare_for_create(self, ctx: Context, obj: Object) -> None:
+        obj["status"] = {}
+        if not obj["spec"]["taint"].get("timeAdded"):
+            obj["spec"]["taint"]["timeAdded"] = format_time(ctx.now)
+
+    def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
+        taint, selector = obj["spec"]["taint"], obj["spec"].get("deviceSelector") or {}
+        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
+        found = checks.each("spec.taint.key", key, names.is_qualified_name(key))
+        found += checks.each("spec.taint.value", value, names.is_label_value(value))
+        found += checks.one_of(effect, _EFFECTS, "spec.taint.effect")
+        if selector.get("driver"):
+            found += devices.check_driver(selector["driver"], "spec.deviceSelector.driver")
+        if selector.get("device"):
+            device = selector["device"]
+            found += checks.each("spec.deviceSelector.device", device, names.is_dns1123_label(device))
+        return found
+
+    def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
+        return self.validate(ctx, obj)
+
+    def row(self, obj: Object, now: datetime) -> list[Any]:
+        effect = ((obj.get("spec") or {}).get("taint") or {}).get("effect") or ""
+        return [obj["metadata"]["name"], effect, age_of(obj, now)]

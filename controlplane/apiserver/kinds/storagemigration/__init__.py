@@ -1,0 +1,1 @@
+"""The storagemigration.k8s.io group."""
