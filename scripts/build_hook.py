@@ -1,8 +1,10 @@
-"""Hatchling's hook: makes what is generated, the CRI stubs and the compact schema, before a wheel or an editable install.
+"""Hatchling's hook: makes what is generated (CRI stubs, compact schema, the name of the commit) before a wheel or an
+editable install.
 
 Both generators can be run alone: ``python scripts/cri_stubs.py`` and ``python scripts/schema_data.py``.
 """
 
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,3 +26,11 @@ class GenerateHook(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         cri_stubs.generate(root)
         schema_data.generate(root)
+        _note_commit(root)
+
+
+def _note_commit(root: Path) -> None:
+    """For ``/version`` of an installed package. A source archive has no checkout, but brings the file."""
+    known = runpy.run_path(str(root / "component" / "version.py"))
+    if commit := known["git_commit"](root):
+        (root / known["COMMIT_FILE"]).write_text(commit + "\n")

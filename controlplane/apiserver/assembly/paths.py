@@ -10,7 +10,7 @@ from apimachinery.gvk import GroupVersion
 from apimachinery.schema import Schemas
 from component.healthz import Health
 from component.metrics import Registry
-from component.version import GIT_VERSION, MAJOR, MINOR
+from component.version import GIT_VERSION, MAJOR, MINOR, git_commit
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.authentication.keys import jwks
 from controlplane.apiserver.discovery import AGGREGATED_KIND, Discovery, Listed
@@ -36,7 +36,7 @@ def paths_for(
 ) -> Paths:
     discovery = Discovery(listed, address)
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    info = version(GIT_VERSION, MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
+    info = version(GIT_VERSION, git_commit(), MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
     algorithms = sorted({key.algorithm for key in believed.keys}) or ["RS256"]
     exact: dict[str, PathEndpoint] = {
         "/version": document(info),

@@ -45,12 +45,12 @@ def metrics(registry: Registry, refresh: Callable[[], None]) -> PathEndpoint:
     return answer
 
 
-def version(git_version: str, major: str, minor: str, platform: str, language: str) -> Object:
+def version(git_version: str, commit: str, major: str, minor: str, platform: str, language: str) -> Object:
     return {
         "major": major,
         "minor": minor,
         "gitVersion": git_version,
-        "gitCommit": "",
+        "gitCommit": commit,
         "gitTreeState": "clean",
         "buildDate": "2026-11-30T00:00:00Z",
         "goVersion": language,
