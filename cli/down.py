@@ -11,7 +11,7 @@ import click
 from cli.cluster import containerd, plan, preflight, processes, teardown, unfinished
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
-from cli.up import API_SECONDS, STOP_SECONDS, adopt_or_start, exclusive, tell
+from cli.up import STOP_SECONDS, adopt_or_start, exclusive, tell, wait_for_runtime
 from component.errors import OperatorError
 from node.network.cni_config import FILE_NAME as CNI_FILE
 
@@ -65,6 +65,7 @@ def stop_daemons(layout: Layout) -> None:
 def remove_pods(layout: Layout, settings: Settings, grace: int) -> None:
     """Ask the runtime to remove every pod of ours; a private containerd that has died is started once more for that."""
     socket = containerd.socket_of(layout, settings)
+    ours = None
     if settings.containerd:
         if not Path(socket).exists():
             tell(f"the container runtime at {socket} is gone: its pods are not removed")
@@ -73,12 +74,11 @@ def remove_pods(layout: Layout, settings: Settings, grace: int) -> None:
         return
     else:
         spec = containerd.specification(layout, settings)
-        found = processes.find(plan.CONTAINERD, layout.data_dir, layout.run)
-        if found is None:
+        ours = processes.find(plan.CONTAINERD, layout.data_dir, layout.run)
+        if ours is None:
             unfinished.clear(containerd.private(layout, settings))
-            adopt_or_start(layout, spec, None)
-    if not containerd.wait(socket, API_SECONDS):
-        raise click.ClickException(f"the container runtime at {socket} does not answer; see {layout.logs / 'containerd.log'}")
+            ours = adopt_or_start(layout, spec, None)
+    wait_for_runtime(layout, socket, ours)
     from cri.errors import RuntimeServiceError
     from node.kubelet.reset import remove_pods as remove
 

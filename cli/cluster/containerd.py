@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import click
@@ -36,25 +35,23 @@ def specification(layout: Layout, settings: Settings) -> ProcessSpec:
     program = shutil.which(settings.containerd_program)
     if program is None:
         raise click.ClickException(f"{settings.containerd_program} is not installed: apt-get install containerd")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    asked = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    if asked.returncode != 0:
+        raise click.ClickException(f"{program} cannot be run: {asked.stderr.strip() or f'exit status {asked.returncode}'}")
     where = private(layout, settings)
     try:
-        write_config(where, major_version(version))
+        write_config(where, major_version(asked.stdout))
     except (ValueError, OSError) as error:
         raise click.ClickException(f"cannot prepare containerd: {error}") from error
     return ProcessSpec(CONTAINERD, command(where, program), layout.logs / "containerd.log")
 
 
-def wait(socket: str, seconds: float) -> bool:
-    """Whether the runtime answers within ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if Path(socket).exists():
-            asked = subprocess.run(["ctr", "--address", socket, "--timeout", "2s", "version"], capture_output=True, check=False)
-            if asked.returncode == 0:
-                return True
-        time.sleep(0.03)
-    return False
+def answers(socket: str) -> bool:
+    """Whether the runtime answers now."""
+    if not Path(socket).exists():
+        return False
+    asked = subprocess.run(["ctr", "--address", socket, "--timeout", "2s", "version"], capture_output=True, check=False)
+    return asked.returncode == 0
 
 
 def image_references(socket: str) -> set[str]:
