@@ -85,7 +85,11 @@ def healthz(port: int) -> Probe:
     async def probe() -> str:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        except ConnectionRefusedError:
+            where = f"127.0.0.1:{port}"
+            raise OSError(f'Get "https://{where}/healthz": dial tcp {where}: connect: connection refused') from None
         try:
             writer.write(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
             answer = await reader.read(65536)
