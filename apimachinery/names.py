@@ -253,3 +253,10 @@ def random_suffix(choose: Callable[[Sequence[str]], str], length: int = _SUFFIX)
 def generate(base: str, choose: Callable[[Sequence[str]], str]) -> str:
     """The name for ``generateName: base``: cut to 58 characters, five random ones added."""
     return base[:_GENERATED_BASE_MAX] + random_suffix(choose)
+
+
+def is_extended_resource(resource: str) -> bool:
+    """A resource of some device plug-in: a domain of its own, usable in a quota as ``requests.<name>``."""
+    if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
+        return False
+    return not is_qualified_name(f"requests.{resource}")

@@ -1,8 +1,8 @@
 """ExtendedResourceToleration: pods that ask for a device tolerate the taint that keeps others off its nodes."""
 
+from apimachinery.names import is_extended_resource
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes
 from controlplane.apiserver.admission.plugins.base import Mutating
-from controlplane.apiserver.kinds.shared.amounts import is_extended
 
 
 class ExtendedResourceToleration(Mutating):
@@ -19,7 +19,7 @@ class ExtendedResourceToleration(Mutating):
             for part in ("containers", "initContainers")
             for container in spec.get(part) or ()
             for name in (container.get("resources") or {}).get("requests") or {}
-            if is_extended(name)
+            if is_extended_resource(name)
         }
         held = spec.get("tolerations") or []
         for name in sorted(wanted):

@@ -32,11 +32,7 @@ def is_standard(resource: str) -> bool:
     return resource in _STANDARD or resource.startswith("hugepages-")
 
 
-def is_extended(resource: str) -> bool:
-    """A resource of some device plug-in: a domain of its own, usable in a quota as ``requests.<name>``."""
-    if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
-        return False
-    return not names.is_qualified_name(f"requests.{resource}")
+is_extended = names.is_extended_resource
 
 
 def may_overcommit(resource: str) -> bool:
