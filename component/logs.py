@@ -5,9 +5,12 @@ comparison while ``--v`` is below 4. ``setup`` is called once per process by ``c
 ``logging`` module (aiohttp, asyncio, grpc) take the same road. Values under secret-looking names never reach the output.
 """
 
+import contextlib
 import contextvars
 import logging
+import os
 import re
+import stat
 import sys
 import traceback
 from collections.abc import Mapping
@@ -18,6 +21,9 @@ import orjson
 
 daemon_name: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("daemon_name", default="")
 """Which daemon the running task belongs to, when several share a process."""
+
+LOG_LIMIT: Final = "PYBERNETES_LOG_LIMIT"
+"""Environment variable: bytes after which a daemon begins its log file anew, for a parent that does not rotate it."""
 
 _SECRET_KEY = re.compile(
     r"(^|[_\-.])(token|password|passwd|authorization|private[_-]?key|key[_-]?data|client[_-]?key|credentials?|cookie)$", re.I
@@ -108,9 +114,41 @@ def get(name: str) -> Log:
     return Log(logging.getLogger(name))
 
 
+class _Bounded(logging.StreamHandler[TextIO]):
+    """Writes to stderr, a file that nobody else rotates: past ``limit`` bytes it is renamed to ``<name>.1`` and begun anew.
+    Both output streams go on in the new file."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(sys.stderr)
+        self._limit = limit
+        self._left = limit
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        self._left -= 1000  # asking for the size at each line would cost more than the line
+        if self._left < 0:
+            with contextlib.suppress(OSError):
+                self._left = self._limit - self._rotate()
+
+    def _rotate(self) -> int:
+        """The size of the file that is written now."""
+        held = os.fstat(2)
+        if not stat.S_ISREG(held.st_mode) or held.st_size < self._limit:
+            return held.st_size if stat.S_ISREG(held.st_mode) else 0
+        path = os.readlink("/proc/self/fd/2")
+        os.rename(path, f"{path}.1")
+        fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, stat.S_IMODE(held.st_mode))
+        for stream in (1, 2):
+            if os.path.samestat(os.fstat(stream), held):
+                os.dup2(fresh, stream)
+        os.close(fresh)
+        return 0
+
+
 def setup(verbosity: int = 0, form: str = "text", stream: TextIO | None = None) -> None:
     """Direct all records of this process to ``stream`` (stderr) in ``form`` ``text`` or ``json``. Call it once."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    limit = os.environ.get(LOG_LIMIT, "")
+    handler = _Bounded(int(limit)) if stream is None and limit.isdigit() else logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):

@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from component.logs import LOG_LIMIT
+
 MARK_DATA_DIR = "PYBERNETES_DATA_DIR"
 MARK_NAME = "PYBERNETES_PROCESS"
+LOG_BYTES = 20 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def start(spec: ProcessSpec, data_dir: Path, records: Path) -> Process:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
-            env={**os.environ, **spec.env, **marks},
+            env={**os.environ, LOG_LIMIT: str(LOG_BYTES), **spec.env, **marks},
         )
     process = Process(spec.name, child.pid, start_time_of(child.pid) or 0, boot_id(), tuple(spec.argv), log_start)
     record(process, records)
