@@ -214,7 +214,13 @@ async def main(options: Mapping[str, Any]) -> None:
     """Serve until cancelled."""
     config = config_from(options)
     from controlplane.apiserver.assembly.server import running  # the heavy imports, after the flags are known to be good
+    from controlplane.apiserver.kinds import catalog, served
+    from controlplane.apiserver.kinds.config import KindsConfig
 
+    try:
+        served.select(catalog.strategies(KindsConfig()), config.runtime_config)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     async with running(config):
         await asyncio.Event().wait()
 

@@ -64,6 +64,7 @@ class Listed:
 
     info: ResourceInfo
     subresources: tuple[SubresourceInfo, ...] = ()
+    stored_as: GroupVersionKind | None = None  # in which form objects are kept, where that is not the resource's own
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def listed(
             subresources["scale"] = SubresourceInfo("scale", GroupVersionKind("autoscaling", "v1", "Scale"), _READ_WRITE)
         for each in strategy.subresources:
             subresources[each.name] = SubresourceInfo(each.name, each.kind, tuple(sorted(each.verbs)))
-        found.append(Listed(info, tuple(subresources[name] for name in sorted(subresources))))
+        kept = strategy.stored_as.gvk if strategy.stored_as else None
+        found.append(Listed(info, tuple(subresources[name] for name in sorted(subresources)), kept))
     return sorted(found, key=lambda each: each.info.plural)
 
 
@@ -199,7 +201,7 @@ class Discovery:
     def _resource_list(self, group_version: GroupVersion) -> Object:
         rows = []
         for each in self._of(*group_version):
-            rows.append(_row(each.info))
+            rows.append(_row(each))
             rows += [_subresource_row(each.info, subresource) for subresource in each.subresources]
         head: Object = {"kind": "APIResourceList"}
         if group_version.group:
@@ -217,7 +219,8 @@ class Discovery:
         }
 
 
-def _row(info: ResourceInfo) -> Object:
+def _row(each: Listed) -> Object:
+    info = each.info
     row: Object = {
         "name": info.plural,
         "singularName": info.singular,
@@ -230,7 +233,7 @@ def _row(info: ResourceInfo) -> Object:
     if info.categories:
         row["categories"] = list(info.categories)
     if "list" in info.verbs:  # reviews and other kinds that are never stored have none
-        row["storageVersionHash"] = storage_version_hash(info.gvk)
+        row["storageVersionHash"] = storage_version_hash(each.stored_as or info.gvk)
     return row
 
 

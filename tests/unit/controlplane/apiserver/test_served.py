@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 import pytest
 
+from apimachinery.gvk import GroupVersion
 from controlplane.apiserver.assembly.served import listed_resources
-from controlplane.apiserver.discovery import Listed
+from controlplane.apiserver.discovery import Discovery, Listed
 from controlplane.apiserver.kinds.catalog import strategies
 from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.kinds.served import select
@@ -85,3 +87,23 @@ def test_is_served_as_upstream_serves_it(name: str) -> None:
 
 def test_nothing_else_is_served() -> None:
     assert set(SERVED) - set(WANTED) == set()
+
+
+@pytest.mark.parametrize(
+    ("version", "plural", "digest"),
+    [  # upstream's own documents have these
+        ("v1", "pods", "xPOwRZ+Yhw8="),
+        ("v1", "events", "r2yiGXH7wu8="),
+        ("events.k8s.io/v1", "events", "r2yiGXH7wu8="),
+        ("autoscaling/v1", "horizontalpodautoscalers", "qwQve8ut294="),
+        ("autoscaling/v2", "horizontalpodautoscalers", "qwQve8ut294="),
+        ("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", "mHCkTKpUTrE="),
+        ("storage.k8s.io/v1", "volumeattachments", "tJx/ezt6UDU="),
+    ],
+)
+def test_every_version_of_a_kind_has_the_hash_of_the_stored_one(version: str, plural: str, digest: str) -> None:
+    discovery = Discovery(list(SERVED.values()))
+    document = discovery.resources(GroupVersion.parse(version))
+    assert document is not None
+    rows = {row["name"]: row for row in orjson.loads(document.body)["resources"]}
+    assert rows[plural]["storageVersionHash"] == digest
