@@ -4,7 +4,9 @@ The rules are pure functions; :class:`History` performs them for owners of one k
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+
+import orjson
 
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
@@ -22,8 +24,12 @@ REVISION_LABEL = "controller-revision-hash"
 
 
 def snapshot(template: Mapping[str, Any]) -> Object:
-    """A patch that brings the owner's template back to this one."""
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
+    """A patch that brings the owner's template back to this one.
+
+    Keys are in order, as Go writes maps: there are clients that compare the bytes.
+    """
+    patch: Object = {"spec": {"template": {**template, "$patch": "replace"}}}
+    return cast(Object, orjson.loads(orjson.dumps(patch, option=orjson.OPT_SORT_KEYS)))
 
 
 def template_of(revision: Mapping[str, Any]) -> Object:
