@@ -29,7 +29,7 @@ def snapshot(template: Mapping[str, Any]) -> Object:
     Keys are in order, as Go writes maps: there are clients that compare the bytes.
     """
     patch: Object = {"spec": {"template": {**template, "$patch": "replace"}}}
-    return cast(Object, orjson.loads(orjson.dumps(patch, option=orjson.OPT_SORT_KEYS)))
+    return cast("Object", orjson.loads(orjson.dumps(patch, option=orjson.OPT_SORT_KEYS)))
 
 
 def template_of(revision: Mapping[str, Any]) -> Object:
