@@ -24,7 +24,7 @@ NAMESPACES = ("default", "kube-public")
 COLORS = ("red", "blue")
 LAST = "the-end"  # the name of what is written last
 _FINALIZER = "robustness.test/held"
-_LOST = (aiohttp.ClientError, ConnectionError, TimeoutError, asyncio.IncompleteReadError, ssl.SSLError)
+LOST = (aiohttp.ClientError, ConnectionError, TimeoutError, asyncio.IncompleteReadError, ssl.SSLError)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Writer:
             key = f"{self._choose.choice(NAMESPACES)}/{self._choose.choice(NAMES)}"
             try:
                 await self._one(key)
-            except _LOST:
+            except LOST:
                 await asyncio.sleep(0.02)
 
     async def _one(self, key: str) -> None:
@@ -156,7 +156,7 @@ def _ours(obj: dict[str, Any]) -> bool:
 
 async def read(target: Target, choose: random.Random) -> None:
     while not target.stopping.is_set():
-        with contextlib.suppress(*_LOST):
+        with contextlib.suppress(*LOST):
             target.history.reads.append(await list_all(target, choose.choice((0, 0, 2, 3))))
         await asyncio.sleep(0.1 + choose.random() * 0.3)
 
@@ -171,7 +171,7 @@ class Watcher:
     async def run(self) -> None:
         watched = self._watched
         while not watched.troubles and not self._target.over.is_set():
-            with contextlib.suppress(*_LOST):
+            with contextlib.suppress(*LOST):
                 async with asyncio.timeout(0.5 + self._choose.random() * 4):
                     async for event in self._events():
                         if self._take(event):
@@ -222,6 +222,6 @@ async def streaming_list(target: Target, name: str, color: str) -> Watched:
 
 async def stream(target: Target, choose: random.Random) -> None:
     while not target.stopping.is_set():
-        with contextlib.suppress(*_LOST):
+        with contextlib.suppress(*LOST):
             target.history.watches.append(await streaming_list(target, "a streaming list", choose.choice(("", *COLORS))))
         await asyncio.sleep(0.2 + choose.random() * 0.5)
