@@ -17,14 +17,16 @@ class LimitRanger:
         self._listing = listing
 
     def handles(self, attributes: Attributes) -> bool:
-        if attributes.subresource or attributes.obj is None:
+        if attributes.obj is None:
             return False
-        if attributes.resource == "pods":  # the resources of a pod are fixed once it exists
+        if attributes.subresource:  # the resources of a pod change by this door alone
+            return (attributes.resource, attributes.subresource, attributes.operation) == ("pods", "resize", UPDATE)
+        if attributes.resource == "pods":
             return attributes.operation == CREATE
         return attributes.resource == "persistentvolumeclaims" and attributes.operation in (CREATE, UPDATE)
 
     async def mutate(self, attributes: Attributes) -> None:
-        if attributes.resource != "pods":
+        if attributes.resource != "pods" or attributes.operation != CREATE:
             return
         assert attributes.obj is not None
         for item in await self._items(attributes, "Container"):

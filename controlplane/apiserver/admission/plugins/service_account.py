@@ -1,16 +1,19 @@
 """ServiceAccount: gives every pod an account, and containers its token, the CA and the namespace in one projected volume."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 from apimachinery import names
-from controlplane.apiserver.admission.interface import CREATE, Attributes, Lookup, refuse
+from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Lookup, refuse
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS = 3607  # an odd number by which the kubelet and others recognise tokens that were not asked for
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _PREFIX = "kube-api-access-"
 _GROUPS = ("containers", "initContainers")
+_LIMITED = "kubernetes.io/enforce-mountable-secrets"
+_KINDS = {"initContainers": "init container", "containers": "container", "ephemeralContainers": "ephemeral container"}
 
 
 class ServiceAccount:
@@ -20,13 +23,17 @@ class ServiceAccount:
         self._lookup = lookup
 
     def handles(self, attributes: Attributes) -> bool:
-        return attributes.resource == "pods" and not attributes.subresource and attributes.operation == CREATE
+        if attributes.resource != "pods" or attributes.kind.group:
+            return False
+        if attributes.subresource == "ephemeralcontainers":
+            return attributes.operation == UPDATE
+        return not attributes.subresource and attributes.operation == CREATE
 
     async def mutate(self, attributes: Attributes) -> None:
         assert attributes.obj is not None
         pod = attributes.obj
         spec = pod.get("spec")
-        if not isinstance(spec, dict):
+        if not isinstance(spec, dict) or attributes.operation == UPDATE:
             return
         if MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
             self._check_mirror(attributes, spec)
@@ -47,7 +54,46 @@ class ServiceAccount:
             raise refuse(attributes, "a mirror pod may not reference service accounts")
 
     async def validate(self, attributes: Attributes) -> None:
-        """Decided while mutating."""
+        """An account that is limited to its own secrets lends pods no others, in whatever container they ask for them."""
+        pod = attributes.obj or {}
+        spec = pod.get("spec") or {}
+        if MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
+            return
+        account = await self._lookup("serviceaccounts", attributes.namespace, spec.get("serviceAccountName") or "default")
+        if account is None or (account["metadata"].get("annotations") or {}).get(_LIMITED) != "true":
+            return
+        own = {one.get("name", "") for one in account.get("secrets") or []}
+        refers = f"because service account {account['metadata']['name']} does not reference that"
+        for name, where in secrets_used(spec):
+            if name not in own:
+                raise refuse(attributes, f"{where} is not allowed {refers} secret")
+        pulling = {one.get("name", "") for one in account.get("imagePullSecrets") or []}
+        for position, one in enumerate(spec.get("imagePullSecrets") or []):
+            if one.get("name", "") not in pulling:
+                where = f'imagePullSecrets[{position}].name="{one.get("name", "")}"'
+                raise refuse(attributes, f"{where} is not allowed {refers} imagePullSecret")
+
+
+def secrets_used(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The secrets that volumes and containers of every kind refer to, and the words for the place."""
+    for volume in spec.get("volumes") or []:
+        sources = [volume, *((volume.get("projected") or {}).get("sources") or [])]
+        for source in sources:
+            secret = source.get("secret") or {}
+            name = secret.get("secretName") or secret.get("name")
+            if name:
+                yield name, f'volume with secret.secretName="{name}"'
+    for group, kind in _KINDS.items():
+        for container in spec.get(group) or []:
+            for variable in container.get("env") or []:
+                name = ((variable.get("valueFrom") or {}).get("secretKeyRef") or {}).get("name")
+                if name:
+                    place = f"{kind} {container.get('name', '')} with envVar {variable.get('name', '')}"
+                    yield name, f'{place} referencing secret.secretName="{name}"'
+            for source in container.get("envFrom") or []:
+                name = (source.get("secretRef") or {}).get("name")
+                if name:
+                    yield name, f'{kind} {container.get("name", "")} with envFrom referencing secret.secretName="{name}"'
 
 
 def wants_token(account: dict[str, Any], spec: dict[str, Any]) -> bool:

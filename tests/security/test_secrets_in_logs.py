@@ -1,0 +1,29 @@
+"""Nothing secret is written where logs are collected, however much is logged."""
+
+from pathlib import Path
+
+from tests.support.daemons import bench
+
+CANARY = "canary-in-a-secret"
+
+
+def test_logs_hold_no_secrets(tmp_path: Path) -> None:
+    """CVE-2020-8564, CVE-2020-8566, and the bearer tokens of the audit of 2019."""
+    with bench(tmp_path / "c") as keys:
+        audit = tmp_path / "audit.log"
+        server = keys.start_apiserver(f"--audit-log-path={audit}", "--v=9", "--enable-bootstrap-token-auth")
+        made = keys.kubectl("create", "secret", "generic", "s", f"--from-literal=password={CANARY}", "-n", "kube-system")
+        assert made.code == 0, made.err
+        auth = "--docker-server=x", "--docker-username=u", f"--docker-password={CANARY}"
+        assert keys.kubectl("create", "secret", "docker-registry", "d", *auth, "-n", "kube-system").code == 0
+        assert keys.kubectl("get", "secret", "s", "-n", "kube-system", "-o", "yaml").code == 0
+        wrong = ("wrong-bearer-token", "abcdef.0123456789abcdef", "a.b.c", "eyJhbGciOiJub25lIn0.eyJpc3MiOiJ4In0.")
+        for token in wrong:
+            assert keys.get("/api/v1/pods", token=token).status == 401
+        keys.get(f"/api/v1/pods?access_token={keys.token}")
+        assert server.stop() == 0
+        text = server.log
+        for secret in (CANARY, keys.token, *wrong):
+            assert secret not in text
+        assert CANARY not in audit.read_text()
+        assert audit.stat().st_mode & 0o077 == 0
