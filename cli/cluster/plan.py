@@ -69,9 +69,6 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.controller_manager_port}",
         *control_serving_flags(layout),
-        # a certificate made at start would cost the memory of a cryptography library
-        f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
-        f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--allocate-node-cidrs=true",
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
@@ -98,8 +95,6 @@ def scheduler_flags(layout: Layout, settings: Settings) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.scheduler_port}",
         *control_serving_flags(layout),
-        f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
-        f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--leader-elect=false",
         f"--v={settings.v}",
     ]
