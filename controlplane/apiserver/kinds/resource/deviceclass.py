@@ -10,6 +10,7 @@ from controlplane.apiserver.registry.strategy import Context, Object, ResourceIn
 class DeviceClassStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind(devices.GROUP, "v1", "DeviceClass"), "deviceclasses", "deviceclass", False)
     columns = (NAME, AGE)
+    returns_deleted = True
     has_generation = True
 
     def default(self, obj: Object) -> None:

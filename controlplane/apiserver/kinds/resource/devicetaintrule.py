@@ -20,6 +20,7 @@ class DeviceTaintRuleStrategy(Strategy):
         GroupVersionKind(devices.GROUP, "v1beta2", "DeviceTaintRule"), "devicetaintrules", "devicetaintrule", False
     )
     columns = (NAME, Column("Effect", description="What the taint does."), AGE)
+    returns_deleted = True
     has_status = True
     has_generation = True
 

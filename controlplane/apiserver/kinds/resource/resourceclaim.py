@@ -17,6 +17,7 @@ _CONSUMERS_MAX = 256
 class ResourceClaimStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind(devices.GROUP, "v1", "ResourceClaim"), "resourceclaims", "resourceclaim", True)
     columns = (NAME, Column("State", description="What became of the claim."), AGE)
+    returns_deleted = True
     has_status = True
 
     def default(self, obj: Object) -> None:

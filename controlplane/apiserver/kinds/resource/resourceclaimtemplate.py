@@ -13,6 +13,7 @@ class ResourceClaimTemplateStrategy(Strategy):
         GroupVersionKind(devices.GROUP, "v1", "ResourceClaimTemplate"), "resourceclaimtemplates", "resourceclaimtemplate", True
     )
     columns = (NAME, AGE)
+    returns_deleted = True
 
     def default(self, obj: Object) -> None:
         devices.default_claim(obj.setdefault("spec", {}).setdefault("spec", {}))

@@ -30,6 +30,7 @@ class ResourceSliceStrategy(Strategy):
         Column("Pool", description="The pool they belong to."),
         AGE,
     )
+    returns_deleted = True
     has_generation = True
     selectable_names = frozenset({"spec.nodeName", "spec.driver"})
 

@@ -34,6 +34,7 @@ class CSIDriverStrategy(Strategy):
         Column("Modes", description="The life cycles of volumes that the driver supports."),
         AGE,
     )
+    returns_deleted = True
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})

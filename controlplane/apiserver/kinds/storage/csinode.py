@@ -16,6 +16,7 @@ _NAME_MAX, _NODE_ID_MAX = 63, 192
 class CSINodeStrategy(Strategy):
     info = ResourceInfo(GroupVersionKind("storage.k8s.io", "v1", "CSINode"), "csinodes", "csinode", False)
     columns = (NAME, Column("Drivers", type="integer", description="Number of drivers registered on the node."), AGE)
+    returns_deleted = True
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("drivers", None)  # upstream shows ``drivers: null``

@@ -27,6 +27,7 @@ class StorageClassStrategy(Strategy):
         Column("AllowVolumeExpansion", description="Whether volumes may grow."),
         AGE,
     )
+    returns_deleted = True
 
     def default(self, obj: Object) -> None:
         if obj.get("reclaimPolicy") is None:

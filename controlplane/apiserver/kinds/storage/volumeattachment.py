@@ -23,6 +23,7 @@ class VolumeAttachmentStrategy(Strategy):
         Column("Attached", type="boolean", description="Whether the volume is attached."),
         AGE,
     )
+    returns_deleted = True
     has_status = True
 
     def default(self, obj: Object) -> None:

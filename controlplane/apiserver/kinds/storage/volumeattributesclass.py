@@ -22,6 +22,7 @@ class VolumeAttributesClassStrategy(Strategy):
         short_names=("vac",),
     )
     columns = (NAME, Column("DriverName", description="The driver that knows the parameters."), AGE)
+    returns_deleted = True
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         driver, parameters = obj.get("driverName") or "", obj.get("parameters") or {}

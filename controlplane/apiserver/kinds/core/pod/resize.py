@@ -10,7 +10,8 @@ from controlplane.apiserver.kinds.core.pod_template import validate_pod_spec
 from controlplane.apiserver.kinds.shared.differences import change_text
 from controlplane.apiserver.registry.strategy import Context, Object
 
-_RESIZABLE = ("cpu", "memory")
+RESIZABLE = ("resources", "resizePolicy")  # the members of a container that such a write is read for
+_AMOUNTS = ("cpu", "memory")
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -23,11 +24,7 @@ def validate_resize(ctx: Context, new: Object, old: Object) -> list[FieldError]:
     if qos.compute(new) != qos.compute(old):
         found.append(fieldpath.invalid("spec", qos.compute(new), "Pod QOS Class may not change as a result of resizing"))
     for part in ("containers", "initContainers"):
-        wanted, before = spec.get(part) or (), held.get(part) or ()
-        if len(wanted) != len(before):
-            text = "containers may not be added or removed on resize"
-            return [*found, fieldpath.forbidden("spec", text)]
-        for position, (one, earlier) in enumerate(zip(wanted, before, strict=True)):
+        for position, (one, earlier) in enumerate(zip(spec.get(part) or (), held.get(part) or (), strict=True)):
             found += _removed(one, earlier, f"spec.{part}[{position}].resources")
     unchanged = _with_old_resources(spec, held)
     if unchanged != held:
@@ -41,7 +38,7 @@ def _removed(new: Mapping[str, Any], old: Mapping[str, Any], path: str) -> list[
     found: list[FieldError] = []
     for part, word in (("requests", "resource requests cannot be removed"), ("limits", "resource limits cannot be removed")):
         wanted, held = ((one.get("resources") or {}).get(part) or {} for one in (new, old))
-        if any(name in held and name not in wanted for name in _RESIZABLE):
+        if any(name in held and name not in wanted for name in _AMOUNTS):
             found.append(fieldpath.forbidden(f"{path}.{part}", word))
     return found
 
@@ -64,8 +61,8 @@ def _restored(one: Object, earlier: Object) -> Object:
     resources = dict(one.get("resources") or {})
     before = earlier.get("resources") or {}
     for part in ("requests", "limits"):
-        kept = {name: amount for name, amount in (resources.get(part) or {}).items() if name not in _RESIZABLE}
-        kept |= {name: amount for name, amount in (before.get(part) or {}).items() if name in _RESIZABLE}
+        kept = {name: amount for name, amount in (resources.get(part) or {}).items() if name not in _AMOUNTS}
+        kept |= {name: amount for name, amount in (before.get(part) or {}).items() if name in _AMOUNTS}
         if kept or part in before:
             resources[part] = kept
         else:

@@ -7,7 +7,7 @@ from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import set_condition
 from controlplane.apiserver.kinds.core.pod.defaults import default_pod
-from controlplane.apiserver.kinds.core.pod.resize import validate_resize
+from controlplane.apiserver.kinds.core.pod.resize import RESIZABLE, validate_resize
 from controlplane.apiserver.kinds.core.pod_template.containers import validate_ephemeral
 from controlplane.apiserver.kinds.core.pod_template.defaults import default_container
 from controlplane.apiserver.kinds.core.pod_template.spec import scope_of
@@ -88,9 +88,19 @@ def _validate_ephemeral(ctx: Context, new: Object, old: Object) -> list[FieldErr
 
 
 def _resize(ctx: Context, stored: Object, body: Object) -> Object:
+    """Of each container that exists, its resources and how it takes new ones; every other change is dropped unsaid."""
     default_pod(body)
-    stored["spec"] = body["spec"]
+    spec = stored["spec"] = dict(stored["spec"])
+    for part in ("containers", "initContainers"):
+        wanted = {one.get("name"): one for one in body["spec"].get(part) or ()}
+        if part in spec:
+            spec[part] = [_resized(one, wanted.get(one.get("name"), one)) for one in spec[part]]
     return stored
+
+
+def _resized(container: Object, wanted: Object) -> Object:
+    kept = {field: value for field, value in container.items() if field not in RESIZABLE}
+    return {**kept, **{field: wanted[field] for field in RESIZABLE if field in wanted}}
 
 
 SUBRESOURCES = (

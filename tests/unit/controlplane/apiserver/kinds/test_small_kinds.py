@@ -337,6 +337,7 @@ def test_a_decision_may_not_be_taken_back() -> None:
     kind = strategy("certificatesigningrequests")
     (approval,) = kind.subresources
     assert approval.validate is not None
-    stored: Object = {"spec": {}, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
-    new = approval.change(context(), clone(stored), {"status": {"conditions": [{"type": "Denied", "status": "True"}]}})
+    stored: Object = {"metadata": {}, "spec": {}, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
+    body = {"metadata": {}, "status": {"conditions": [{"type": "Denied", "status": "True"}]}}
+    new = approval.change(context(), clone(stored), body)
     assert len(approval.validate(context(), new, stored)) == 1

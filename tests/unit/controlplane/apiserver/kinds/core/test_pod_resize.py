@@ -55,9 +55,7 @@ def dropping(part: str, name: str) -> Any:
     [
         (setting("containers", 0, requests={"ephemeral-storage": "2Gi"}), "spec: Forbidden: only cpu and memory resources are mutable"),
         (setting("initContainers", 0, requests={"cpu": "2"}), "spec: Forbidden: only cpu and memory resources are mutable"),
-        (lambda spec: spec["containers"][0].update(image="j"), "spec: Forbidden: only cpu and memory resources are mutable"),
-        (lambda spec: spec.update(nodeName="n"), "spec: Forbidden: only cpu and memory resources are mutable"),
-        (lambda spec: spec["containers"].pop(), "spec: Forbidden: containers may not be added or removed on resize"),
+        (lambda spec: spec["containers"][0].update(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]), "spec: Forbidden: only cpu and memory resources are mutable"),
         (dropping("requests", "cpu"), "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"),
         (dropping("limits", "memory"), "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"),
         (setting("containers", 0, requests={"memory": "4Gi"}), "spec.containers[0].resources.requests: Invalid value"),
@@ -78,3 +76,13 @@ def test_static_pods_are_their_kubelets() -> None:
     stored = pod()
     stored["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     assert resize(lambda spec: None, stored) == [": Forbidden: static pods cannot be resized"]
+
+
+def test_other_changes_are_dropped_unsaid() -> None:
+    part = next(one for one in strategy("pods").subresources if one.name == "resize")
+    old = pod()
+    body = clone(old)
+    body["spec"]["containers"][0]["image"] = "j"
+    body["spec"]["nodeName"] = "n"
+    del body["spec"]["containers"][1]
+    assert part.change(context("update"), clone(old), body) == old
