@@ -11,6 +11,8 @@ import click
 
 from component.daemon import Daemon, run
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch
+from controlplane.apiserver.admission.configuration import read
+from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix, issuers_from
 from controlplane.apiserver.config import (
     DEFAULT_ISSUER,
     Admission,
@@ -40,6 +42,16 @@ PARAMS: list[click.Parameter] = [
     option("--tls-private-key-file", type=INPUT_FILE, help="Private key of --tls-cert-file."),
     option("--client-ca-file", type=INPUT_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
     option("--token-auth-file", type=INPUT_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
+    option("--authentication-config", type=INPUT_FILE, help="AuthenticationConfiguration with OpenID providers."),
+    option("--oidc-issuer-url", default="", help="An OpenID provider whose ID tokens are believed."),
+    option("--oidc-client-id", default="", help="The audience that its tokens must name."),
+    option("--oidc-ca-file", type=INPUT_FILE, help="CA of the provider; the system's when not given."),
+    option("--oidc-username-claim", default="sub", help="The claim that names the user."),
+    option("--oidc-username-prefix", default="", help="Put before usernames; - for nothing, the issuer's URL by default."),
+    option("--oidc-groups-claim", default="", help="The claim that names groups."),
+    option("--oidc-groups-prefix", default="", help="Put before groups."),
+    option("--oidc-required-claim", type=KEY_VALUES, default="", help="Claims that tokens must have, with their values."),
+    option("--oidc-signing-algs", type=COMMA_LIST, default="RS256", help="Algorithms that may sign its tokens."),
     switch("--anonymous-auth", True, "Let requests without credentials in as system:anonymous."),
     option("--service-account-key-file", type=INPUT_FILE, multiple=True, help="Keys that verify service account tokens."),
     option("--service-account-signing-key-file", type=INPUT_FILE, help="Key that signs service account tokens."),
@@ -186,7 +198,7 @@ def _identity(options: Mapping[str, Any]) -> Identity:
         options["service_account_signing_key_file"],
         tuple(options["service_account_issuer"]) or (DEFAULT_ISSUER,),
         options["api_audiences"],
-        options["anonymous_auth"],
+        _anonymous(options),
         options["enable_bootstrap_token_auth"],
         FrontProxy(
             options["requestheader_client_ca_file"],
@@ -197,7 +209,39 @@ def _identity(options: Mapping[str, Any]) -> Identity:
         ),
         options["authorization_mode"],
         options["authorization_policy_file"],
+        _issuers(options),
     )
+
+
+def _anonymous(options: Mapping[str, Any]) -> bool:
+    file = options["authentication_config"]
+    wish = (read(file).get("anonymous") or {}).get("enabled") if file is not None else None
+    return bool(options["anonymous_auth"] if wish is None else wish)
+
+
+def _issuers(options: Mapping[str, Any]) -> tuple[Issuer, ...]:
+    """From the file or from the flags; not from both."""
+    url, file = options["oidc_issuer_url"], options["authentication_config"]
+    if file is not None:
+        if url:
+            raise click.UsageError("--authentication-config and --oidc-issuer-url exclude each other")
+        return issuers_from(read(file))
+    if not url:
+        return ()
+    claim, authority = options["oidc_username_claim"], options["oidc_ca_file"]
+    made = Issuer(
+        url,
+        tuple(filter(None, [options["oidc_client_id"]])),
+        claim,
+        default_prefix(url, claim, options["oidc_username_prefix"]),
+        options["oidc_groups_claim"],
+        options["oidc_groups_prefix"],
+        "",
+        options["oidc_required_claim"],
+        options["oidc_signing_algs"],
+        authority.read_text() if authority is not None else "",
+    )
+    return (checked(made, "--oidc-issuer-url"),)
 
 
 def port_range(text: str) -> tuple[int, int]:

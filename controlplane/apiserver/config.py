@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controlplane.apiserver.authentication.issuers import Issuer
+
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -48,6 +50,7 @@ class Identity:
     front_proxy: FrontProxy = FrontProxy()
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
     abac_policy: Path | None = None
+    jwt_issuers: tuple[Issuer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from controlplane.apiserver.authentication.anonymous import Anonymous
 from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
+from controlplane.apiserver.authentication.oidc import IDTokens
 from controlplane.apiserver.authentication.request_header import HeaderNames, RequestHeaders
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authentication.static_token import StaticTokens
@@ -61,6 +62,12 @@ def believed(config: Identity, lookup: Lookup) -> Believed:
         bearer.append(BootstrapTokens(lookup))
     if accounts is not None:
         bearer.append(accounts)
+    for known in config.jwt_issuers:
+        if accounts is not None and known.url in config.service_account_issuers:
+            raise OperatorError(
+                f"issuer {known.url}: the same as --service-account-issuer; tokens of both could not be told apart"
+            )
+        bearer.append(IDTokens(known))
     tokens = Authenticated(UnionAuthenticator(bearer))
     first: list[Authenticator] = []
     proxy = config.front_proxy
