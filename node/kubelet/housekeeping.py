@@ -18,7 +18,7 @@ from node.kubelet.runtime import files
 from node.kubelet.runtime.host import Host
 
 _PERIOD = 2.0
-_DISK_EVERY = 30
+_DISK_EVERY = 5
 _log = logs.get(__name__)
 
 
@@ -42,7 +42,7 @@ class Housekeeping:
         self._clock = clock
 
     async def run(self) -> None:
-        """Every two seconds the runtime, every minute the disk."""
+        """Every two seconds the runtime, every ten the disk."""
         turn = 0
         while True:
             self.clear_orphans()
