@@ -6,7 +6,6 @@ without is looked after from then on.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -15,17 +14,13 @@ import orjson
 
 from apimachinery import errors
 from apimachinery.gvk import GroupVersion
-from apimachinery.meta import clone
 from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.authorization.reconcile import reconciled_binding, reconciled_role
 from controlplane.apiserver.config import Config
-from controlplane.apiserver.discovery import PRIORITY
-from controlplane.apiserver.kinds.apiregistration import apiservice
-from controlplane.apiserver.kinds.flowcontrol import bootstrap as flow_control
+from controlplane.apiserver.poststart_requests import RequestObjects
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Context
-from controlplane.apiserver.storage.interface import ListOptions
 
 Object = dict[str, Any]
 
@@ -37,7 +32,6 @@ PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
-_SERVICES = f"apiservices.{apiservice.GROUP}"
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 Mend = Callable[[Object, Object], Object | None]
@@ -50,7 +44,8 @@ async def _no_admission(obj: Object, old: Object | None) -> None:
 
 class PostStart:
     def __init__(self, config: Config, stores: Mapping[str, Store], served: Collection[GroupVersion] = ()) -> None:
-        self._config, self._stores, self._served = config, stores, served
+        self._config, self._stores = config, stores
+        self._requests = RequestObjects(stores, served, lambda kind, obj, mended: self._ensure(kind, "", obj, mended=mended))
         self._done = False
 
     def check(self) -> None:
@@ -70,7 +65,7 @@ class PostStart:
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
             await self._ensure("priorityclasses.scheduling.k8s.io", "", priority)
-        await self._describe_requests()
+        await self._requests.bring_about()
         ranges = _typed("networking.k8s.io/v1", "ServiceCIDR", {"name": "kubernetes"})
         ranges["spec"] = {"cidrs": list(self._config.service_ranges)}
         await self._ensure("servicecidrs.networking.k8s.io", "", ranges)
@@ -79,9 +74,10 @@ class PostStart:
         self._done = True
 
     async def mend(self, address: str, port: int) -> None:
-        """Make again what somebody has deleted: upstream's controllers of system namespaces and of the kubernetes Service."""
+        """Make again what somebody has deleted: upstream's controllers of system namespaces, the kubernetes Service..."""
         await self._namespaces()
         await self._way_in(address, port)
+        await self._requests.bring_about()
 
     async def _namespaces(self) -> None:
         for name in NAMESPACES:
@@ -92,25 +88,6 @@ class PostStart:
         await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
         slice_ = kubernetes_slice(address, port)
         await self._ensure("endpointslices.discovery.k8s.io", "default", slice_, ("endpoints", "ports"))
-
-    async def _describe_requests(self) -> None:
-        """Which priority a request has and who answers it. APIServices of versions that are no longer served go."""
-        services = apiservice.local_services(self._served, PRIORITY)
-        async with asyncio.TaskGroup() as tasks:
-            for resource, obj in flow_control.objects():
-                tasks.create_task(self._ensure(resource, "", clone(obj)))
-            for service in services:
-                tasks.create_task(self._ensure(_SERVICES, "", service, ("spec",)))
-        store = self._stores.get(_SERVICES)
-        if store is None:
-            return
-        for entry in (await store.list("", ListOptions())).entries:
-            metadata = entry.decode()["metadata"]
-            managed = (metadata.get("labels") or {}).get(apiservice.AUTOMANAGED) == "onstart"
-            if managed and metadata["name"] not in {one["metadata"]["name"] for one in services}:
-                ctx = Context(SERVER, "", metadata["name"], "delete", datetime.now(UTC))
-                with contextlib.suppress(errors.StatusError):  # somebody else was faster
-                    await store.delete(ctx, {}, _no_admission)
 
     async def _publish_authorities(self) -> None:
         """Upstream's components and aggregated API servers learn from here whom to believe."""

@@ -2,6 +2,9 @@
 
 import pytest
 
+from apimachinery.gvk import GroupVersion
+from controlplane.apiserver.config import Config, Serving
+from controlplane.apiserver.poststart import PostStart
 from tests.support.apiserver import TestServer, running_apiserver
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -17,6 +20,29 @@ async def test_flow_control_and_api_services_exist_from_the_start(server: TestSe
     services = (await server.request("GET", SERVICES)).json["items"]
     assert {"v1.", "v1.apps", "v2.autoscaling", "v1.authentication.k8s.io"} <= {one["metadata"]["name"] for one in services}
     assert all(one["status"]["conditions"][0]["status"] == "True" for one in services)
+
+
+async def test_flow_control_objects_come_back_and_schemas_say_whether_their_level_exists(server: TestServer) -> None:
+    schema = {"metadata": {"name": "mine"}, "spec": {"priorityLevelConfiguration": {"name": "nowhere"}}}
+    assert (await server.request("POST", f"{FLOW}/flowschemas", schema)).status == 201
+    assert (await server.request("DELETE", f"{FLOW}/flowschemas/catch-all")).status == 200
+    merge = "application/merge-patch+json"
+    changed = {"spec": {"matchingPrecedence": 77}}
+    await server.request("PATCH", f"{FLOW}/flowschemas/probes", changed, content_type=merge)
+    kept = {"metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}, **changed}
+    await server.request("PATCH", f"{FLOW}/flowschemas/system-nodes", kept, content_type=merge)
+    stores = server.running.stores
+    await PostStart(Config(Serving(server.ca_file, server.ca_file)), stores, [GroupVersion("", "v1")]).mend("127.0.0.1", 6443)
+    listed = (await server.request("GET", f"{FLOW}/flowschemas")).json["items"]
+    held = {one["metadata"]["name"]: one for one in listed}
+    assert held["catch-all"]["spec"]["matchingPrecedence"] == 10000
+    assert held["probes"]["spec"]["matchingPrecedence"] == 2
+    assert held["system-nodes"]["spec"]["matchingPrecedence"] == 77
+    dangling = {name: one["status"]["conditions"][0]["status"] for name, one in held.items()}
+    assert dangling.pop("mine") == "True"
+    assert set(dangling.values()) == {"False"}
+    services = (await server.request("GET", SERVICES)).json["items"]
+    assert [one["metadata"]["name"] for one in services] == ["v1."]  # all that this other start serves
 
 
 async def test_component_statuses_are_asked_and_deprecated(server: TestServer) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 Object = dict[str, Any]
 GROUP = "flowcontrol.apiserver.k8s.io"
+AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"  # whether the server may change the object to what it suggests
 _EVERYBODY = ("system:unauthenticated", "system:authenticated")
 _RENEWING = ["get", "create", "update"]
 _LEASES = {"verbs": _RENEWING, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": ["*"]}
@@ -117,7 +118,7 @@ def objects() -> Sequence[tuple[str, Object]]:
         (f"flowschemas.{GROUP}", "FlowSchema", MANDATORY_SCHEMAS | SUGGESTED_SCHEMAS),
     ):
         for name, spec in specs.items():
-            annotations = {"apf.kubernetes.io/autoupdate-spec": "true"}
+            annotations = {AUTO_UPDATE: "true"}
             metadata = {"name": name, "annotations": annotations}
             made.append((resource, {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}))
     return made
