@@ -77,7 +77,7 @@ class PostStart:
         """Make again what somebody has deleted: upstream's controllers of system namespaces, the kubernetes Service..."""
         await self._namespaces()
         await self._way_in(address, port)
-        await self._requests.bring_about()
+        await self._requests.mend()
 
     async def _namespaces(self) -> None:
         for name in NAMESPACES:

@@ -1,6 +1,6 @@
 """The server's own objects about requests: flow control, and an APIService for each version that is served.
 
-Called by ``poststart``, at the start and then again and again: what somebody deleted comes back, as with upstream.
+Called by ``poststart``, at the start and then again and again.
 """
 
 import asyncio
@@ -39,12 +39,18 @@ class RequestObjects:
         self._services = apiservice.local_services(served, PRIORITY)
 
     async def bring_about(self) -> None:
+        """At the start. APIServices are seen to only then: their label says so, and another server may serve other versions."""
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
-            for resource, obj in bootstrap.objects():
-                tasks.create_task(self._ensure(resource, clone(obj), upkeep.mended))
             for service in self._services:
                 tasks.create_task(self._ensure(_SERVICES, clone(service), _same_spec))
         await self._retire_services()
+        await self.mend()
+
+    async def mend(self) -> None:
+        """Flow control objects that somebody deleted or changed are as they must be again."""
+        async with asyncio.TaskGroup() as tasks:
+            for resource, obj in bootstrap.objects():
+                tasks.create_task(self._ensure(resource, clone(obj), upkeep.mended))
         await self._note_dangling()
 
     async def _retire_services(self) -> None:
