@@ -25,7 +25,7 @@ from controlplane.apiserver.config import (
     Storage,
 )
 
-AUTHORIZATION_MODES = ("Node", "RBAC", "ABAC", "AlwaysAllow", "AlwaysDeny")
+AUTHORIZATION_MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -76,6 +76,11 @@ PARAMS: list[click.Parameter] = [
     option("--audit-webhook-batch-max-wait", type=DURATION, default="30s", help="How long events wait for more to go with."),
     option("--authorization-mode", type=COMMA_LIST, default="Node,RBAC", help="Authorizers, in order."),
     option("--authorization-policy-file", type=INPUT_FILE, help="ABAC policies, one JSON object a line."),
+    option("--authorization-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of the server for mode Webhook."),
+    option("--authorization-webhook-cache-authorized-ttl", type=DURATION, default="5m", help="How long it is believed."),
+    option("--authorization-webhook-cache-unauthorized-ttl", type=DURATION, default="30s", help="The same for refusals."),
+    option("--authentication-token-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server that reviews tokens."),
+    option("--authentication-token-webhook-cache-ttl", type=DURATION, default="2m", help="How long its word counts."),
     option("--max-requests-inflight", type=int, default=400, help="Reads under way at once; 0 for no bound."),
     option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
@@ -170,6 +175,8 @@ def _check_values(options: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--authorization-mode: {mode!r} is none of {', '.join(AUTHORIZATION_MODES)}")
     if ("ABAC" in options["authorization_mode"]) != bool(options["authorization_policy_file"]):
         raise click.UsageError("--authorization-mode=ABAC and --authorization-policy-file=FILE go together")
+    if ("Webhook" in options["authorization_mode"]) != bool(options["authorization_webhook_config_file"]):
+        raise click.UsageError("--authorization-mode=Webhook and --authorization-webhook-config-file=FILE go together")
     if options["advertise_address"]:
         try:
             ipaddress.ip_address(options["advertise_address"])
@@ -210,6 +217,10 @@ def _identity(options: Mapping[str, Any]) -> Identity:
         options["authorization_mode"],
         options["authorization_policy_file"],
         _issuers(options),
+        options["authentication_token_webhook_config_file"],
+        options["authentication_token_webhook_cache_ttl"],
+        options["authorization_webhook_config_file"],
+        (options["authorization_webhook_cache_authorized_ttl"], options["authorization_webhook_cache_unauthorized_ttl"]),
     )
 
 

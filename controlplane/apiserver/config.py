@@ -51,6 +51,10 @@ class Identity:
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
     abac_policy: Path | None = None
     jwt_issuers: tuple[Issuer, ...] = ()
+    token_webhook: Path | None = None
+    token_webhook_ttl: float = 120.0
+    access_webhook: Path | None = None
+    access_webhook_ttls: tuple[float, float] = (300.0, 30.0)  # of permissions, of refusals
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Believed:
     audiences: tuple[str, ...]
 
 
-def believed(config: Identity, lookup: Lookup) -> Believed:
+def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None) -> Believed:
     """Raises OperatorError naming the flag and the file that cannot be used."""
     issuer = None
     if config.service_account_signing_key is not None:
@@ -68,6 +68,8 @@ def believed(config: Identity, lookup: Lookup) -> Believed:
                 f"issuer {known.url}: the same as --service-account-issuer; tokens of both could not be told apart"
             )
         bearer.append(IDTokens(known))
+    if webhook is not None:
+        bearer.append(webhook)
     tokens = Authenticated(UnionAuthenticator(bearer))
     first: list[Authenticator] = []
     proxy = config.front_proxy
@@ -95,7 +97,7 @@ def _reading(flag: str, path: Path) -> Iterator[None]:
         raise OperatorError(f"{flag} {path}: {reason}") from None
 
 
-def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn) -> UnionAuthorizer:
+def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn, webhook: Authorizer | None = None) -> UnionAuthorizer:
     """Administrators, then the named components, then the modes in their order. Raises ValueError for an unknown mode."""
     members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS), ComponentAuthorizer()]
     for mode in config.authorization_modes:
@@ -106,10 +108,12 @@ def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn) -> Unio
         elif mode == "ABAC" and config.abac_policy is not None:
             with _reading("--authorization-policy-file", config.abac_policy):
                 members.append(ABACAuthorizer.load(config.abac_policy))
+        elif mode == "Webhook" and webhook is not None:
+            members.append(webhook)
         elif mode == "AlwaysAllow":
             members.append(AlwaysAllow())
         elif mode == "AlwaysDeny":
             members.append(AlwaysDeny())
         else:
-            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, ABAC, AlwaysAllow or AlwaysDeny")
+            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, ABAC, Webhook, AlwaysAllow or AlwaysDeny")
     return UnionAuthorizer(members)

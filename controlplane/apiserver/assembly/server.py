@@ -19,6 +19,7 @@ from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
+from controlplane.apiserver.assembly.remote import Remote, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
@@ -76,6 +77,7 @@ class _Live:
     roles: RoleIndex
     kubelets: Kubelets
     streams: connect.OpenStreams
+    remote: Remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
-        live = _make_live(config, base.stores, supervisor, stack)
+        live = await _make_live(config, base.stores, supervisor, stack)
         wired = _wire(config, base, live)
         parts = await _chain_parts(config, base, wired, stack)
         address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
@@ -116,13 +118,13 @@ async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
     return _Base(backend, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), Registry())
 
 
-def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:
+async def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:
     kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
     kubelets.context()  # a file that cannot be used is better known now than at the first `kubectl logs`
     stack.push_async_callback(kubelets.close)
     roles = RoleIndex(stores)
     supervisor.keep("rbac", roles.follow)
-    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams())
+    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), await remote(config.identity, stack))
 
 
 async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contextlib.AsyncExitStack) -> chain.Parts:
@@ -172,8 +174,8 @@ def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     schemas = schema.load()
     stores = base.stores
     lookup = resources.lookup_in(stores)
-    believed = identity.believed(config.identity, lookup)
-    authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores))
+    believed = identity.believed(config.identity, lookup, live.remote.tokens)
+    authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores), live.remote.authorizer)
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
