@@ -1,13 +1,8 @@
 """Which plugins run, and what the optional ones do."""
 
-import base64
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionKind
@@ -17,6 +12,7 @@ from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attribute
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes as Question
 from controlplane.apiserver.authorization.interface import Decision
+from tests.support.csr import request_for
 
 Object = dict[str, Any]
 
@@ -180,17 +176,7 @@ async def test_who_may_approve_for_a_signer() -> None:
 
 
 async def test_nobody_asks_for_an_administrator_s_certificate() -> None:
-    def request(*organizations: str) -> Object:
-        names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
-        made = (
-            x509.CertificateSigningRequestBuilder()
-            .subject_name(x509.Name(names))
-            .sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-        )
-        pem = base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
-        return {"metadata": {"name": "r"}, "spec": {"signerName": "kubernetes.io/kube-apiserver-client", "request": pem}}
-
     made = plugin("CertificateSubjectRestriction")
-    await run(made, write(request("team"), "certificatesigningrequests", group="certificates.k8s.io"))
+    await run(made, write(request_for("team"), "certificatesigningrequests", group="certificates.k8s.io"))
     with pytest.raises(StatusError, match="signer with system:masters group is not allowed"):
-        await run(made, write(request("team", "system:masters"), "certificatesigningrequests", group="certificates.k8s.io"))
+        await run(made, write(request_for("team", "system:masters"), "certificatesigningrequests", group="certificates.k8s.io"))
