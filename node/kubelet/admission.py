@@ -4,6 +4,7 @@ hand-made bindings come here unchecked. Called by the pod manager for every new 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from apimachinery.names import is_extended_resource
 from apimachinery.objects import nodes, pods
 from apimachinery.objects.affinity import accepts_node
 from apimachinery.objects.requests import PODS, add, amount, pod_requests
@@ -20,7 +21,7 @@ def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str], node
     ``node`` is None for as long as the API has not told it; what depends on it is then not asked.
     """
     taken = [other for other in others if not pods.is_terminal(other)]
-    return _lacks(pod, taken, allocatable) or _mismatch(pod, taken, node)
+    return _lacks(pod, taken, allocatable, node) or _mismatch(pod, taken, node)
 
 
 def _mismatch(pod: Pod, taken: Iterable[Pod], node: Node | None) -> tuple[str, str] | None:
@@ -39,7 +40,9 @@ def _failed(predicate: str, why: str) -> tuple[str, str]:
     return predicate, f"Pod was rejected: Predicate {predicate} failed: {why}"
 
 
-def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str]) -> tuple[str, str] | None:
+def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str], node: Node | None) -> tuple[str, str] | None:
+    """Extended resources are counted by the node object alone; one that it does not have is not this kubelet's to judge."""
+    extended: Mapping[str, str] = ((node or {}).get("status") or {}).get("allocatable") or {}
     used: dict[str, int] = {}
     count = 0
     for other in taken:
@@ -49,9 +52,9 @@ def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str]) -> tu
     if count + 1 > limit:
         return "OutOfpods", _message(PODS, 1, count, limit)
     for name, wanted in pod_requests(pod).items():
-        if not wanted:
+        if not wanted or (is_extended_resource(name) and name not in extended):
             continue
-        available = amount(name, allocatable.get(name, "0"))
+        available = amount(name, extended.get(name, "0") if is_extended_resource(name) else allocatable.get(name, "0"))
         if used.get(name, 0) + wanted > available:
             return f"OutOf{name}", _message(name, wanted, used.get(name, 0), available)
     return None

@@ -5,9 +5,10 @@ act with ``runtime.manager``, tell with ``status``). What happens later reaches 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from apimachinery.resources import NODES, SERVICES
 from client.events import Recorder
@@ -124,7 +125,11 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     runtime_name = given.runtime_version.partition(":")[0]
     workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name))
     node = informers.informer(NODES, field_selector=f"metadata.name={given.node_name}")
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, lambda: node.lister.get(given.node_name))
+
+    def seen() -> Mapping[str, Any] | None:
+        return node.lister.get(given.node_name)
+
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen)
     look = partial(_look, given, view, pleg, workers)
     return Parts(
         recorder=recorder,
@@ -137,7 +142,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         wanted=wanted,
         mirrors=mirrors,
         status=status,
-        reporter=NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder),
+        reporter=NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder, seen),
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
         routes=_routes(given, informers),

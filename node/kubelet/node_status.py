@@ -12,6 +12,7 @@ from typing import Any
 from apimachinery import quantity
 from apimachinery.errors import StatusError
 from apimachinery.meta import get_condition
+from apimachinery.names import is_extended_resource
 from apimachinery.resources import NODES
 from apimachinery.times import format_time
 from client.rest import STRATEGIC, Client
@@ -110,7 +111,7 @@ def node_status(
             *({"type": "InternalIP", "address": address} for address in addresses),
             {"type": "Hostname", "address": config.node_name},
         ],
-        "allocatable": allocatable(config, machine),
+        "allocatable": {**allocatable(config, machine), **_extended(held)},
         "capacity": capacity(config, machine),
         "conditions": conditions(held, facts.problems, now),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
@@ -128,6 +129,17 @@ def node_status(
             "systemUUID": machine.system_uuid,
         },
     }
+
+
+def _extended(held: Mapping[str, Any]) -> dict[str, str | None]:
+    """Resources that somebody else counts into the node's capacity (an administrator, by a patch) may be allocated in full.
+
+    None for what is no longer in the capacity: the patch takes it away.
+    """
+    status = held.get("status") or {}
+    offered = {name: str(amount) for name, amount in (status.get("capacity") or {}).items() if is_extended_resource(name)}
+    gone = [name for name in status.get("allocatable") or {} if is_extended_resource(name) and name not in offered]
+    return {**dict.fromkeys(gone), **offered}
 
 
 def new_node(config: KubeletConfig, machine: Machine) -> dict[str, Any]:
@@ -160,7 +172,9 @@ class NodeReporter:
         addresses: Sequence[str],
         look: Callable[[], Awaitable[RuntimeFacts]],
         events: Sink,
+        seen: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
+        """``seen`` is the node as a cache shows it, for what others write into it; None when it does not know."""
         self._client = client
         self._clock = clock
         self._config = config
@@ -168,6 +182,7 @@ class NodeReporter:
         self._addresses = addresses
         self._look = look
         self._events = events
+        self._seen = seen
         self._node: dict[str, Any] | None = None
         self._sent: dict[str, Any] = {}
         self._sent_at = float("-inf")
@@ -219,7 +234,9 @@ class NodeReporter:
         assert self._node is not None
         facts = await self._look()
         now = self._clock.monotonic()
-        status = node_status(self._node, self._config, self._machine, facts, self._addresses, self._clock.now())
+        status = node_status(
+            _newer(self._node, self._seen()), self._config, self._machine, facts, self._addresses, self._clock.now()
+        )
         due = now - self._sent_at >= self._config.node_status_report_frequency
         if due or _timeless(status) != _timeless(self._sent):
             changed = status if due else {name: value for name, value in status.items() if self._sent.get(name) != value}
@@ -233,6 +250,14 @@ class NodeReporter:
     def _note(self, reason: str, note: str) -> None:
         name = self._config.node_name
         self._events.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, "Normal", reason, note)
+
+
+def _newer(known: Mapping[str, Any], seen: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The answer to the last write, or what the cache shows since."""
+    if seen is None or seen["metadata"].get("uid") != known["metadata"].get("uid"):
+        return known
+    versions = [int(each["metadata"].get("resourceVersion") or 0) for each in (known, seen)]
+    return seen if versions[1] > versions[0] else known
 
 
 def _timeless(status: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,20 @@ def test_admission_looks_again_at_what_the_scheduler_may_not_have_seen(
     assert refused == (None if reason is None else (reason, f"Pod was rejected: Predicate {reason} failed: {why}"))
 
 
+@pytest.mark.parametrize(
+    ("offered", "reason"),
+    [pytest.param({"example.com/gpu": "3"}, "OutOfexample.com/gpu", id="too few"), pytest.param({}, None, id="unknown here")],
+)
+def test_extended_resources_are_the_nodes_to_count(offered: dict[str, str], reason: str | None) -> None:
+    def wants(count: str) -> dict[str, Any]:
+        return pod(containers=[container(resources={"requests": {"example.com/gpu": count}})])
+
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": offered}}
+    assert refuse(wants("2"), [], ROOM, node) is None
+    refused = refuse(wants("2"), [wants("2")], ROOM, node)
+    assert (refused[0] if refused else None) == reason
+
+
 def test_static_pods_run_whatever_the_taints() -> None:
     static = pod()
     static["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}

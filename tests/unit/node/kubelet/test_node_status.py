@@ -44,6 +44,20 @@ def test_the_status_describes_the_machine() -> None:
     assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
 
 
+def test_what_others_count_into_the_capacity_may_be_allocated() -> None:
+    held = {
+        "status": {
+            "capacity": {"cpu": "99", "example.com/gpu": "3"},
+            "allocatable": {"cpu": "99", "example.com/old": "1"},
+        }
+    }
+    status = node_status(held, CONFIG, MACHINE, RuntimeFacts("containerd://1.6.20"), [], NOW)
+    assert status["allocatable"]["example.com/gpu"] == "3"
+    assert status["allocatable"]["example.com/old"] is None
+    assert status["allocatable"]["cpu"] == "3500m"
+    assert "example.com/gpu" not in status["capacity"], "it is left to whoever counts it"
+
+
 class _Api:
     """One node and one lease."""
 
