@@ -30,6 +30,7 @@ from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
+from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
 
 _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
@@ -121,6 +122,8 @@ def descriptors() -> list[Descriptor]:
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
         Descriptor("node-lifecycle-controller", "nodelifecycle", _node_lifecycle),
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
+        Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
+        Descriptor("persistentvolume-protection-controller", "pv-protection", lambda env, flags: VolumeProtection(env)),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
     ]
 

@@ -80,7 +80,7 @@ CATALOG = (
     Entry("EventRateLimit", lambda tools: EventRateLimit(tools.of("EventRateLimit")), False),
     Entry("ExtendedResourceToleration", lambda tools: ExtendedResourceToleration(), False),
     Entry("DefaultStorageClass", lambda tools: DefaultStorageClass(tools.listing)),
-    Entry("StorageObjectInUseProtection", lambda tools: StorageObjectInUseProtection(), False),
+    Entry("StorageObjectInUseProtection", lambda tools: StorageObjectInUseProtection()),
     Entry(
         "OwnerReferencesPermissionEnforcement",
         lambda tools: OwnerReferencesPermissionEnforcement(tools.authorizer),

@@ -1,7 +1,4 @@
-"""StorageObjectInUseProtection: volumes and claims get the finalizer that keeps them while they are used.
-
-Not among the defaults here before the controllers that take the finalizers away again are.
-"""
+"""StorageObjectInUseProtection: volumes and claims get the finalizer that keeps them while they are used."""
 
 from controlplane.apiserver.admission.interface import CREATE, Attributes
 from controlplane.apiserver.admission.plugins.base import Mutating
