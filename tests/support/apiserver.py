@@ -139,7 +139,7 @@ async def running_apiserver(backend: str = "memory", directory: Path | None = No
     A ``directory`` given keeps data between two runs.
     """
     async with contextlib.AsyncExitStack() as stack:
-        where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyb-api-")))
+        where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyb-api-", ignore_cleanup_errors=True)))
         config, ca = prepare(where, backend)
         if isinstance(changes.get("serving"), dict):
             changes["serving"] = replace(config.serving, **changes["serving"])

@@ -185,29 +185,29 @@ async def test_a_body_without_a_length_is_bounded_too(server: TestServer) -> Non
 
 @pytest.mark.parametrize("how", ["post", "apply"])
 async def test_a_large_body_holds_up_nobody(server: TestServer, how: str) -> None:
-    """YAML is slow to read: that happens beside the loop, not on it."""
+    """YAML is slow to read: that happens beside the loop, not on it. Judged by CPU time, which a busy machine leaves alone."""
     gaps: list[float] = []
 
     async def ticker() -> None:
-        last = time.monotonic()
+        last = time.thread_time()
         while True:
             await asyncio.sleep(0)
-            now = time.monotonic()
+            now = time.thread_time()
             gaps.append(now - last)
             last = now
 
     ticking = asyncio.ensure_future(ticker())
     items = "".join("    - x\n" for _ in range(60_000))
     body = f"apiVersion: v1\nkind: Strange\nmetadata:\n  name: big\n  finalizers:\n{items}"
-    began = time.monotonic()
+    before = time.process_time() - time.thread_time()
     if how == "post":
         answer = await server.request("POST", MAPS, body, content_type="application/yaml")
     else:
         answer = await server.request("PATCH", f"{MAPS}/big?fieldManager=m", body, content_type="application/apply-patch+yaml")
-    took = time.monotonic() - began
+    beside = time.process_time() - time.thread_time() - before
     ticking.cancel()
     assert answer.status == 400
-    assert max(gaps) < took / 2
+    assert max(gaps) < beside
 
 
 SPECIAL = {
