@@ -16,7 +16,7 @@ from controlplane.scheduler.framework.interface import FilterPlugin, ScorePlugin
 from controlplane.scheduler.framework.runtime import Profile
 from controlplane.scheduler.framework.status import Code, Status
 from controlplane.scheduler.framework.types import NodeInfo, PodInfo
-from controlplane.scheduler.plugins.default_preemption import Preemption
+from controlplane.scheduler.plugins.default_preemption import Preemption, ineligible
 from controlplane.scheduler.plugins.default_preemption import find as find_preemption
 from controlplane.scheduler.ranking import Ranking
 
@@ -120,6 +120,10 @@ class Cycle:
 
         extensions = [each for each in self.profile.filter_extensions if _name(each) not in refusal.skipped]
         return find_preemption(pod, self._cache, refusal.state, refusal.statuses, judge, extensions)
+
+    def may_preempt(self, pod: PodInfo) -> bool:
+        """False while the victims of an earlier preemption are on their way out, and for pods that never preempt."""
+        return ineligible(pod, self._cache) is None
 
     def _judge(self, state: CycleState, pod: PodInfo, node: NodeInfo, skipped: frozenset[str]) -> Status | None:
         """All filters, also with the pods that were promised room on the node."""

@@ -170,7 +170,10 @@ class Lane:
         pod, message = queued.info, refusal.message()
         preemption = self._cycle.preempt(pod, refusal) if refusal.total else ""
         if isinstance(preemption, str):
-            self._cache.unnominate(pod.uid)
+            # While its victims are still leaving, the pod keeps the room it was promised: their replacements, which come
+            # at once, would take it.
+            if not refusal.total or self._cycle.may_preempt(pod):
+                self._cache.unnominate(pod.uid)
             return self._report_refusal(pod.pod, f"{message} {preemption}".rstrip())
         self._cache.nominate(pod, preemption.node)
         return self._make_room(pod, preemption, message)

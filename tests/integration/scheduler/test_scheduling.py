@@ -100,6 +100,32 @@ async def test_important_pods_take_the_place_of_others() -> None:
         assert [each["regarding"]["name"] for each in events] == ["low"]
 
 
+async def test_room_that_victims_leave_is_kept_for_the_pod_they_leave_it_to() -> None:
+    """Victims go one by one; their replacements, as a ReplicaSet makes them at once, must not take the room."""
+    async with running_apiserver() as server, control_plane(server, controllers="serviceaccount") as client:
+        priorities = GroupVersionResource("scheduling.k8s.io", "v1", "priorityclasses")
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+        await client.create(priorities, kind)
+        await add_node(client, cpu="1")
+        for name in ("low-1", "low-2"):
+            await client.create(PODS, pod(name, "500m"))
+            assert await eventually(lambda name=name: node_of(client, name))
+        await client.create(PODS, pod("high", "1", priorityClassName="high"))
+
+        async def leaving(name: str) -> bool:
+            return "deletionTimestamp" in (await client.get(PODS, name, "default"))["metadata"]
+
+        for name in ("low-1", "low-2"):
+            assert await eventually(lambda name=name: leaving(name))
+        await client.delete(PODS, "low-1", "default", grace=0)
+        assert await eventually(lambda: refusal(client, "high"))
+        await client.create(PODS, pod("replacement", "500m"))
+        assert await eventually(lambda: refusal(client, "replacement"))
+        await client.delete(PODS, "low-2", "default", grace=0)
+        assert await eventually(lambda: node_of(client, "high")) == "node-1"
+        assert not await node_of(client, "replacement")
+
+
 async def test_one_pod_that_breaks_a_plugin_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     bind, broken = DefaultBinder.bind, True
 
