@@ -1,6 +1,7 @@
 """Static pods: manifests to pods, edits, and how mirrors follow."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,33 +55,41 @@ def test_what_is_wrong_is_said(text: str, why: str) -> None:
         _pod(text)
 
 
+async def _until(clock: FakeClock, true: Callable[[], bool]) -> None:
+    """Let virtual time pass, and the threads that read files do their work, until something is true."""
+    for _ in range(2000):
+        if true():
+            return
+        await asyncio.sleep(0.001)
+        await clock.advance(0.5)
+    raise AssertionError("never came true")
+
+
 async def test_an_edited_file_is_another_pod_that_waits_for_the_first(tmp_path: Path) -> None:
-    clock, seen, running = FakeClock(), cast("list[Any]", []), {"old": True}
+    clock, seen, asked, old_runs = FakeClock(), cast("list[Any]", []), cast("list[str]", []), [True]
+
+    def running(uid: str) -> bool:
+        asked.append(uid)
+        return old_runs[0]
+
     files = StaticFiles(
-        tmp_path, "node-1", clock, lambda pod: seen.append(pod["metadata"]["uid"]), lambda uid: seen.append("removed"),
-        lambda uid: running["old"],
+        tmp_path, "node-1", clock, lambda pod: seen.append(pod["metadata"]["uid"]), lambda uid: seen.append("removed"), running
     )  # fmt: skip
     (tmp_path / "web.yaml").write_text(MANIFEST)
     (tmp_path / "notes.txt").write_text("not a manifest")
     task = asyncio.ensure_future(files.run())
+    await _until(clock, lambda: len(seen) == 1)
 
-    async def look() -> None:
-        for _ in range(30):
-            await asyncio.sleep(0.002)
-        await clock.advance(1)
-        for _ in range(30):
-            await asyncio.sleep(0.002)
-
-    await look()
-    assert len(seen) == 1
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("80", "8080"))
-    await look()
-    assert seen[1:] == ["removed"]
-    running["old"] = False
-    await look()
-    assert len(seen) == 3
+    await _until(clock, lambda: len(seen) == 2)
+    before = len(asked)
+    await _until(clock, lambda: len(asked) > before + 1)
+    assert seen[1:] == ["removed"], "the old pod still runs, however often it is looked at"
+
+    old_runs[0] = False
+    await _until(clock, lambda: len(seen) == 3)
     (tmp_path / "web.yaml").unlink()
-    await look()
+    await _until(clock, lambda: len(seen) == 4)
     assert seen[3:] == ["removed"]
     task.cancel()
     await asyncio.wait({task})
@@ -91,23 +100,21 @@ async def test_what_a_manifest_said_before_a_restart_ends_first(tmp_path: Path) 
     runtime = {uid: ObservedPod(uid, "web-node-1", "default") for uid in (new, old, ours)}
     runtime["f" * 32] = ObservedPod("f" * 32, "other-node-1", "default")
     assert former(_pod(), runtime) == [old]
-    clock, seen, left = FakeClock(), cast("list[Any]", []), [True]
-    files = StaticFiles(
-        tmp_path, "node-1", clock, seen.append, seen.append, running=lambda uid: False, replaced=lambda pod: left[0]
-    )  # fmt: skip
+    clock, seen, asked, left = FakeClock(), cast("list[Any]", []), cast("list[Any]", []), [True]
+
+    def replaced(pod: Any) -> bool:
+        asked.append(pod)
+        return left[0]
+
+    files = StaticFiles(tmp_path, "node-1", clock, seen.append, seen.append, running=lambda uid: False, replaced=replaced)
     (tmp_path / "web.yaml").write_text(MANIFEST)
     task = asyncio.ensure_future(files.run())
-
-    async def look() -> None:
-        for _ in range(30):
-            await asyncio.sleep(0.002)
-        await clock.advance(1)
-
-    await look()
+    await _until(clock, lambda: len(asked) > 1)
     assert (seen, files.looked.is_set()) == ([], False)
+
     left[0] = False
-    await look()
-    assert (len(seen), files.looked.is_set()) == (1, True)
+    await _until(clock, lambda: bool(seen) and files.looked.is_set())
+    assert len(seen) == 1
     task.cancel()
     await asyncio.wait({task})
 

@@ -61,7 +61,7 @@ async def test_the_network_waits_for_its_cidr(tmp_path: Path) -> None:
     await clock.settle()
     assert not list(tmp_path.iterdir())
     network.set_cidrs(["10.244.3.0/24"])
-    for _ in range(100):
+    for _ in range(2000):
         await asyncio.sleep(0.002)
         if (tmp_path / cni_config.FILE_NAME).exists():
             break

@@ -31,7 +31,7 @@ async def _rotate(tmp_path: Path, runtime: FakeContainerd) -> Path:
     await asyncio.sleep(0)
     assert isinstance(runtime.clock, FakeClock)
     await runtime.clock.advance(10)
-    for _ in range(50):
+    for _ in range(150):
         await asyncio.sleep(0.002)
     task.cancel()
     await asyncio.wait({task})
