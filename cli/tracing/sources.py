@@ -153,7 +153,8 @@ def read_audit(log: Path, names: frozenset[str], notes: list[str]) -> list[Mappi
 
     Lines are searched as text first: parsing every line of a 20 MB log would take seconds.
     """
-    files = [*sorted(log.parent.glob(f"{log.stem}-*{log.suffix}")), log]
+    rotated = [file for file in log.parent.glob(f"{log.name}.*") if file.suffix[1:].isdigit()]
+    files = [*sorted(rotated, key=lambda file: int(file.suffix[1:]), reverse=True), log]
     found: list[Mapping[str, Any]] = []
     for file in files:
         try:
