@@ -26,3 +26,5 @@ ENDPOINT_SLICES = GroupVersionResource("discovery.k8s.io", "v1", "endpointslices
 LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 TOKEN_REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "tokenreviews")
 SUBJECT_ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "subjectaccessreviews")
+CERTIFICATE_SIGNING_REQUESTS = GroupVersionResource("certificates.k8s.io", "v1", "certificatesigningrequests")
+CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")

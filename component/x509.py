@@ -174,6 +174,18 @@ def parse(data: bytes) -> Certificate:
         return _read(x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data))
 
 
+def is_pair(pair: KeyPair) -> bool:
+    """Whether the key is that of the certificate, the first one when there are more."""
+    from cryptography import x509
+
+    try:
+        with _long_names():
+            certificate = x509.load_pem_x509_certificate(pair.certificate)
+        return public_key(pair.key) == _public_pem(certificate.public_key())
+    except (ValueError, TypeError):
+        return False
+
+
 def belongs(pair: KeyPair, ca: bytes) -> bool:
     """Whether the key of ``pair`` is that of its certificate, and the certificate was signed by ``ca`` (PEM)."""
     from cryptography import x509
@@ -183,7 +195,7 @@ def belongs(pair: KeyPair, ca: bytes) -> bool:
         with _long_names():
             certificate = x509.load_pem_x509_certificate(pair.certificate)
             certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
-        return public_key(pair.key) == _public_pem(certificate.public_key())
+        return is_pair(pair)
     except (ValueError, TypeError, InvalidSignature):
         return False
 

@@ -73,6 +73,8 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
+        f"--cluster-signing-cert-file={layout.pki / 'ca.crt'}",
+        f"--cluster-signing-key-file={layout.pki / 'ca.key'}",
         # one node has one of each: an election would only delay the start
         "--leader-elect=false",
         f"--v={settings.v}",

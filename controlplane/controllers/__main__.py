@@ -13,6 +13,7 @@ from component.daemon import Daemon, run
 from controlplane import hosting
 from controlplane.controllers import catalog
 from controlplane.controllers.controller import Controller, Environment
+from controlplane.controllers.csr_signing import SIGNERS
 
 _log = logs.get(__name__)
 
@@ -30,6 +31,17 @@ _CONCURRENCY = {
     "rc": 5,
     "resource-quota": 5,
 }
+
+
+def _signing_files() -> list[click.Parameter]:
+    found: list[click.Parameter] = []
+    for word in ("", *(f"{word}-" for word in SIGNERS.values())):
+        whose = f"the {word.rstrip('-')} signer" if word else "the four signers of kubernetes.io"
+        found += [
+            flags.option(f"--cluster-signing-{word}cert-file", type=flags.INPUT_FILE, help=f"Certificate of {whose}."),
+            flags.option(f"--cluster-signing-{word}key-file", type=flags.INPUT_FILE, help=f"Key of {whose}."),
+        ]
+    return found
 
 
 def _params() -> list[click.Parameter]:
@@ -56,8 +68,8 @@ def _params() -> list[click.Parameter]:
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
         flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
-        flags.accepted("--cluster-signing-cert-file"),
-        flags.accepted("--cluster-signing-key-file"),
+        flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),
+        *_signing_files(),
         flags.accepted("--service-account-private-key-file"),
         flags.accepted("--configure-cloud-routes"),
         flags.accepted("--flex-volume-plugin-dir"),

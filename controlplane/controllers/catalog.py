@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import click
 from component import logs
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
+from controlplane.controllers.csr_approving import CSRApprovingController
+from controlplane.controllers.csr_cleaner import CSRCleanerController
+from controlplane.controllers.csr_signing import SIGNERS, CSRSigningController
 from controlplane.controllers.daemonset.controller import DaemonSetController
 from controlplane.controllers.deployment.controller import DeploymentController
 from controlplane.controllers.disruption import DisruptionController
@@ -19,6 +23,7 @@ from controlplane.controllers.endpointslice import EndpointSliceController
 from controlplane.controllers.endpointslice_mirroring import EndpointSliceMirroringController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.job.controller import JobController
+from controlplane.controllers.lib.certificate_authority import CertificateAuthority
 from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_ipam import NodeIPAMController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
@@ -39,16 +44,10 @@ _ABSENT = frozenset(
         "attachdetach",
         "bootstrap-signer-controller",
         "bootstrapsigner",
-        "certificatesigningrequest-approving-controller",
-        "certificatesigningrequest-cleaner-controller",
-        "certificatesigningrequest-signing-controller",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "clusterrole-aggregation",
         "clusterrole-aggregation-controller",
-        "csrapproving",
-        "csrcleaner",
-        "csrsigning",
         "ephemeral-volume",
         "ephemeral-volume-controller",
         "horizontal-pod-autoscaler-controller",
@@ -61,10 +60,6 @@ _ABSENT = frozenset(
         "persistentvolume-binder-controller",
         "persistentvolume-expander",
         "persistentvolume-expander-controller",
-        "persistentvolume-protection-controller",
-        "persistentvolumeclaim-protection-controller",
-        "pv-protection",
-        "pvc-protection",
         "resource-claim-controller",
         "resourceclaim-controller",
         "route",
@@ -125,6 +120,11 @@ def descriptors() -> list[Descriptor]:
         Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
         Descriptor("persistentvolume-protection-controller", "pv-protection", lambda env, flags: VolumeProtection(env)),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
+        Descriptor(
+            "certificatesigningrequest-approving-controller", "csrapproving", lambda env, flags: CSRApprovingController(env)
+        ),
+        Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
+        Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),
     ]
 
 
@@ -132,6 +132,7 @@ def check(flags: Options) -> None:
     """Raises click.UsageError for flags that no controller could work with, before anything starts."""
     if flags.get("root_ca_file"):
         _root_bundle(flags["root_ca_file"])
+    _authorities(flags)
     if flags["allocate_node_cidrs"] and not flags["cluster_cidr"]:
         raise click.UsageError("--allocate-node-cidrs needs --cluster-cidr, the range to allocate from")
     for name in ("cluster_cidr", "service_cluster_ip_range"):
@@ -150,6 +151,37 @@ def _root_bundle(path: Path) -> str:
     if "-----BEGIN CERTIFICATE-----" not in bundle:
         raise click.UsageError(f"--root-ca-file {path}: holds no certificate in PEM form")
     return bundle
+
+
+def _authorities(flags: Options) -> dict[str, CertificateAuthority]:
+    """Signer name to its key: one pair for all, or each its own; as upstream, the pair for all is not for those that lack one."""
+    general = _signing_pair(flags, "cluster-signing")
+    special = {name: _signing_pair(flags, f"cluster-signing-{word}") for name, word in SIGNERS.items()}
+    if any(special.values()):
+        if general is not None:
+            text = "--cluster-signing-cert-file and the flags for single signers exclude each other"
+            raise click.UsageError(text)
+        return {name: found for name, found in special.items() if found is not None}
+    return dict.fromkeys(SIGNERS, general) if general is not None else {}
+
+
+def _signing_pair(flags: Options, prefix: str) -> CertificateAuthority | None:
+    names = [f"{prefix}-{part}-file" for part in ("cert", "key")]
+    certificate, key = (flags.get(name.replace("-", "_")) for name in names)
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise click.UsageError(f"--{names[0]} and --{names[1]} go together: give both, or neither")
+    try:
+        return CertificateAuthority(certificate, key)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--{names[0]}: {error}") from None
+
+
+def _csr_signing(env: Environment, flags: Options) -> Controller | None:
+    authorities = _authorities(flags)
+    lifetime = timedelta(seconds=flags["cluster_signing_duration"])
+    return CSRSigningController(env, authorities, lifetime) if authorities else None
 
 
 def _root_ca_publisher(env: Environment, flags: Options) -> Controller | None:

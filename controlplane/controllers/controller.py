@@ -61,6 +61,10 @@ def orphans_of(namespace: str) -> str:
     return f"orphans/{namespace}"
 
 
+class NotYetError(Exception):
+    """Nothing can be done for the key now and nothing is wrong: try again with growing delay, without an error line."""
+
+
 class Controller(Protocol):
     """``run`` starts after all caches are filled and goes on until cancelled."""
 
@@ -105,6 +109,8 @@ class Loop:
                 again = await self._reconcile(key)
             except StatusError as error:
                 self._failed(key, error, expected=_is_passing(error))
+            except NotYetError as error:
+                self._failed(key, error, expected=True)
             except Exception as error:
                 self._failed(key, error)
             else:
@@ -116,7 +122,7 @@ class Loop:
 
     def _failed(self, key: str, error: Exception, *, expected: bool = False) -> None:
         if expected:
-            _log.v(3, "Reconciling was overtaken, it will be tried again", loop=self._name, key=key, err=error)
+            _log.v(3, "Reconciling has to wait, it will be tried again", loop=self._name, key=key, err=error)
         else:
             _log.error("Reconciling failed, it will be tried again", loop=self._name, key=key, err=error)
         self._queue.add_rate_limited(key)
