@@ -178,17 +178,25 @@ def start_all(layout: Layout, settings: Settings, found: Mapping[str, Process | 
 
 
 def adopt_or_start(layout: Layout, spec: ProcessSpec, found: Process | None) -> Process:
-    """Keep a process that runs with the same arguments, replace one that runs with others, start one that is missing."""
-    if found is not None and found.argv == tuple(spec.argv):
-        tell(f"{spec.name} runs already (pid {found.pid})")
-        return found
+    """Keep a process that runs the same code with the same arguments, replace one that does not, start one that is missing."""
     if found is not None:
-        tell(f"{spec.name} runs with other flags (pid {found.pid}): replacing it")
+        difference = what_differs(spec, found)
+        if not difference:
+            tell(f"{spec.name} runs already (pid {found.pid})")
+            return found
+        tell(f"{spec.name} runs {difference} (pid {found.pid}): replacing it")
         processes.stop(found, STOP_SECONDS)
     rotate(spec.log)
     started = processes.start(spec, layout.data_dir, layout.run)
     tell(f"started {spec.name} (pid {started.pid})")
     return started
+
+
+def what_differs(spec: ProcessSpec, found: Process) -> str:
+    """Why a running process is not the wanted one, in words that follow "runs"; empty when it is."""
+    if found.argv != tuple(spec.argv):
+        return "with other flags"
+    return "other code" if found.code() != spec.env.get(processes.MARK_CODE, "") else ""
 
 
 def rotate(log: Path, limit: int = 20 << 20) -> None:

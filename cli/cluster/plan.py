@@ -7,8 +7,9 @@ aiohttp costs over 50 MB, so the parts that never need isolation from each other
 import sys
 from collections.abc import Sequence
 
+from cli.cluster import code
 from cli.cluster.layout import Layout
-from cli.cluster.processes import ProcessSpec
+from cli.cluster.processes import MARK_CODE, ProcessSpec
 from cli.cluster.settings import Settings
 
 CONTAINERD = "containerd"
@@ -31,7 +32,8 @@ def daemons(layout: Layout, settings: Settings, endpoint: str) -> list[ProcessSp
 
 
 def _spec(layout: Layout, name: str, arguments: Sequence[str]) -> ProcessSpec:
-    return ProcessSpec(name, [sys.executable, "-m", "cli", *arguments], layout.logs / f"{name}.log")
+    argv = [sys.executable, "-m", "cli", *arguments]
+    return ProcessSpec(name, argv, layout.logs / f"{name}.log", {MARK_CODE: code.fingerprint()})
 
 
 def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:

@@ -19,6 +19,7 @@ from component.logs import LOG_LIMIT
 
 MARK_DATA_DIR = "PYBERNETES_DATA_DIR"
 MARK_NAME = "PYBERNETES_PROCESS"
+MARK_CODE = "PYBERNETES_CODE"
 LOG_BYTES = 20 << 20
 
 
@@ -45,6 +46,15 @@ class Process:
 
     def alive(self) -> bool:
         return self.boot_id == boot_id() and start_time_of(self.pid) == self.start_time
+
+    def code(self) -> str:
+        """The fingerprint of the code it was started from; empty when it carries none or is gone."""
+        prefix = f"{MARK_CODE}=".encode()
+        try:
+            environment = Path(f"/proc/{self.pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return ""
+        return next((item[len(prefix) :].decode() for item in environment if item.startswith(prefix)), "")
 
     def uptime(self) -> float:
         """Seconds since it started."""
