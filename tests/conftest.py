@@ -35,9 +35,11 @@ def _generate() -> None:
     made_by = schema_data.made_by(ROOT / "scripts/schema_data.py")
     if not structure.exists() or json.loads(structure.read_bytes()).get("made_by") != made_by:
         schema_data.generate(ROOT)
-    stubs, proto = ROOT / "cri/api/runtime_v1_pb2.py", ROOT / cri_stubs.PROTO
-    if not stubs.exists() or stubs.stat().st_mtime < proto.stat().st_mtime:
-        cri_stubs.generate(ROOT)
+    for proto in cri_stubs.PROTOS:
+        made = cri_stubs.stubs_of(ROOT, proto)
+        if not all(stub.exists() and stub.stat().st_mtime >= (ROOT / proto).stat().st_mtime for stub in made):
+            cri_stubs.generate(ROOT)
+            break
 
 
 class Stopwatch:

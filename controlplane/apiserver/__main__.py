@@ -88,6 +88,10 @@ PARAMS: list[click.Parameter] = [
     option("--runtime-config", type=KEY_VALUES, default="", help="What to serve: group/version=true or false, api/beta=true..."),
     option("--storage-backend", type=click.Choice(["sqlite", "memory"]), default="sqlite", help="Where objects are kept."),
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
+    option(
+        "--encryption-provider-config", type=INPUT_FILE, help="EncryptionConfiguration: what is encrypted in storage, and how."
+    ),
+    switch("--encryption-provider-config-automatic-reload", False, "Take changes of --encryption-provider-config while running."),
     option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go that no other flag names."),
     _accepted("--feature-gates", type=KEY_VALUES, default=""),
     option("--enable-admission-plugins", type=COMMA_LIST, default="", help="Admission plugins to run beside the default ones."),
@@ -128,7 +132,12 @@ def config_from(options: Mapping[str, Any]) -> Config:
     return Config(
         _serving(options),
         _identity(options),
-        Storage(options["storage_backend"], storage_path),
+        Storage(
+            options["storage_backend"],
+            storage_path,
+            encryption=options["encryption_provider_config"],
+            encryption_reload=options["encryption_provider_config_automatic_reload"],
+        ),
         Kubelet(
             options["kubelet_client_certificate"],
             options["kubelet_client_key"],

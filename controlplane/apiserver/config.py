@@ -93,6 +93,8 @@ class Storage:
     backend: str = "memory"
     path: Path | None = None
     synchronous: str = "FULL"
+    encryption: Path | None = None  # an EncryptionConfiguration
+    encryption_reload: bool = False  # whether the file is followed while the server runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
+from controlplane.apiserver.storage.encryption.aes import Gcm
+from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.interface import (
     Backend,
     BackendEvent,
@@ -20,9 +23,11 @@ from controlplane.apiserver.storage.interface import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "encrypted"])
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    made: Backend = MemoryBackend() if request.param == "memory" else await SQLiteBackend.open(tmp_path / "state.db")
+    made: Backend = MemoryBackend() if request.param != "sqlite" else await SQLiteBackend.open(tmp_path / "state.db")
+    if request.param == "encrypted":
+        made = EncryptedBackend(made, lambda resource: Gcm(b"k" * 32))
     yield made
     await made.close()
 
@@ -241,7 +246,8 @@ async def test_cancelled_watch_leaves_nothing_behind(backend: Backend) -> None:
     with pytest.raises(asyncio.CancelledError):
         await watching
     await put(backend, "/a")
-    assert not backend._publisher._subscriptions  # type: ignore[attr-defined]
+    inner: Any = getattr(backend, "_backend", backend)
+    assert not inner._publisher._subscriptions
 
 
 async def test_close_ends_watches(backend: Backend) -> None:

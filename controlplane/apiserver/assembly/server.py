@@ -22,7 +22,7 @@ from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.remote import Remote, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
-from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
+from controlplane.apiserver.assembly.storage_metrics import EncryptionMetrics, StorageMetrics
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config
@@ -41,6 +41,7 @@ from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.routing import Router
 from controlplane.apiserver.server import Handler, prepare_tls, server_for
+from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
 
 _log = logs.get(__name__)
@@ -55,6 +56,7 @@ class Running:
     stores: dict[str, Store]
     backend: Backend
     health: Health
+    encryption: "Encryption | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class _Base:
     """What everything else stands on."""
 
     backend: Backend
+    encryption: Encryption | None
     kinds: list[Strategy]
     caches: storage.Caches
     stores: dict[str, Store]
@@ -97,6 +100,10 @@ async def running(config: Config) -> AsyncIterator[Running]:
         _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
+        if base.encryption is not None:
+            base.health.add("kms-providers", base.encryption.check)
+            base.metrics.collectors.register(EncryptionMetrics(base.encryption))
+            supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
         live = await _make_live(config, base.stores, supervisor, stack)
         wired = _wire(config, base, live)
         parts = await _chain_parts(config, base, wired, stack)
@@ -105,17 +112,16 @@ async def running(config: Config) -> AsyncIterator[Running]:
         await poststart.run(*where)
         supervisor.every("system-objects", MEND_SECONDS, lambda: poststart.mend(*where))
         _log.info("Serving", address=address.url, storage=config.storage.backend)
-        yield Running(address, base.stores, base.backend, base.health)
+        yield Running(address, base.stores, base.backend, base.health, base.encryption)
 
 
 async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
-    backend = await storage.open_backend(config.storage)
-    stack.push_async_callback(backend.close)
+    backend, encryption = await storage.open_storage(config.storage, stack)
     known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
     kinds = served.select(known, config.runtime_config)
     stored = served.stored(known, kinds)
     caches = await stack.enter_async_context(storage.running_caches(backend, stored))
-    return _Base(backend, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), Registry())
+    return _Base(backend, encryption, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), Registry())
 
 
 async def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:

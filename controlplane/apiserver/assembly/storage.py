@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.registry.naming import prefix_of
@@ -12,7 +13,24 @@ from controlplane.apiserver.registry.traits import collection_of
 from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.cacher.cacher import Cacher
 from controlplane.apiserver.storage.cacher.feed import Feed
+from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.interface import Backend
+
+if TYPE_CHECKING:
+    from controlplane.apiserver.storage.encryption.transformers import Encryption
+
+
+async def open_storage(config: Storage, stack: contextlib.AsyncExitStack) -> "tuple[Backend, Encryption | None]":
+    """The backend, and what encrypts values in it if that is configured; ``stack`` closes both. Raises as ``open_backend``."""
+    encryption = None
+    if config.encryption is not None:
+        from controlplane.apiserver.storage.encryption.transformers import Encryption
+
+        encryption = await Encryption.open(config.encryption)
+        stack.push_async_callback(encryption.close)
+    backend = await open_backend(config)
+    stack.push_async_callback(backend.close)
+    return (EncryptedBackend(backend, encryption.choose) if encryption is not None else backend), encryption
 
 
 async def open_backend(config: Storage) -> Backend:

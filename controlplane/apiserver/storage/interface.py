@@ -100,6 +100,19 @@ class StorageUnavailableError(OperatorError):
     """The store cannot answer now (no leader, disk full). The message says why and what to do."""
 
 
+class UnreadableError(StorageUnavailableError):
+    """A value is there, but encrypted with a key that this server does not have."""
+
+
+UNREADABLE = b"k8s:enc:"
+"""How every encrypted value begins, as upstream's; JSON begins with a brace."""
+
+
+def is_unreadable(event: BackendEvent) -> bool:
+    """Whether the value of an event could not be decrypted: a watch hands such values on as they are, a read raises."""
+    return event.value is not None and event.value.startswith(UNREADABLE)
+
+
 class Backend(Protocol):
     """Ordered keys, multi-version values, atomic transactions, one ordered stream of changes.
 

@@ -10,6 +10,7 @@ from typing import Any
 from apimachinery import errors
 from controlplane.apiserver.storage import plain_watch, versions
 from controlplane.apiserver.storage.encoding import StoredEntry, encode
+from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.interface import (
     Backend,
     Collection,
@@ -72,12 +73,12 @@ class PlainStore:
                 seen = None  # the refusal may be due to the cache being behind
                 continue
             value = entry.value if new is None else encode(new)
-            if new is None or entry.holds(value):
+            if (new is None or entry.holds(value)) and not await self._outdated(key):
                 if seen is None or self.backend.exclusive or await self._is_latest(seen):
                     return entry
                 seen = None
                 continue
-            more, also = plan(entry.decode(), new) if plan else ((), ())
+            more, also = plan(entry.decode(), new) if plan and new is not None else ((), ())
             wanted = (Condition(key, entry.revision), *more)
             outcome = await self._commit(wanted, (Put(key, value, ttl), *also))
             if outcome.succeeded:
@@ -120,6 +121,15 @@ class PlainStore:
         return _same(await self.backend.get(entry.key), entry)
 
     # ------------------------------------------------------------------ reads
+
+    async def _outdated(self, key: str) -> bool:
+        """Whether an unchanged object is to be written again, because it is encrypted with a key that is no longer the first."""
+        if not isinstance(self.backend, EncryptedBackend):
+            return False
+        try:
+            return await self.backend.outdated(key)
+        except StorageUnavailableError as error:
+            raise errors.service_unavailable(str(error)) from error
 
     async def get(self, key: str, resource_version: str = "") -> StoredEntry:
         await self._reached(versions.parse_version(resource_version))

@@ -27,6 +27,7 @@ from controlplane.apiserver.storage.cacher.watcher import Watcher
 from controlplane.apiserver.storage.encoding import StoredEntry, head_of
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import (
+    UNREADABLE,
     BackendEvent,
     Collection,
     CompactedError,
@@ -36,7 +37,9 @@ from controlplane.apiserver.storage.interface import (
     Matches,
     Operation,
     StorageUnavailableError,
+    UnreadableError,
     WatchOptions,
+    is_unreadable,
 )
 from controlplane.apiserver.storage.objects import Change, PlainStore, Plan
 
@@ -88,12 +91,13 @@ class Cacher:
         try:
             index, revision = await self._read(self._feed.base)
             recent = self._feed.recent()
-        except CompactedError:
-            recent = None
-        if recent is None:
+        except (CompactedError, UnreadableError):
+            recent = None  # the past is compacted, or was encrypted with a key that is gone; the present must be readable
+        missed = [event for event in recent or () if event.key.startswith(self.collection.prefix)]
+        if recent is None or any(map(is_unreadable, missed)):
             await self.reload()
         else:
-            self._serve(index, revision, [event for event in recent if event.key.startswith(self.collection.prefix)])
+            self._serve(index, revision, missed)
 
     async def reload(self) -> None:
         """Start over from the backend. Watches end: their clients list again."""
@@ -154,6 +158,8 @@ class Cacher:
             return
         if event.revision <= self._loaded or not self._ready:
             return
+        if is_unreadable(event):
+            return  # it exists: what is known of it is better than telling everybody that it was deleted
         entry = None
         if event.value is not None:
             entry = self._entry(event.key, event.value, event.revision)
@@ -175,6 +181,9 @@ class Cacher:
             entry = StoredEntry(key, value, revision, head=self._head)
             traits = self.collection.extract(orjson.loads(value))
         except Exception:
+            if value.startswith(UNREADABLE):
+                text = f'unable to transform key "{key}": identity transformer tried to read encrypted data'
+                raise UnreadableError(f"{text} (is --encryption-provider-config missing?)") from None
             # One object that something else wrote must not stop the whole server.
             _log.exception("storage: %s at revision %d cannot be read and is left out", key, revision)
             return None

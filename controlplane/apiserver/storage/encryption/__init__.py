@@ -1,0 +1,1 @@
+"""Values encrypted at rest, between ``ObjectStore`` and the backend that keeps them. ``backend`` is where to start reading."""

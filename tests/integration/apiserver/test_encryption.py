@@ -1,0 +1,183 @@
+"""Secrets at rest, by a whole server on SQLite: nothing readable in the file, keys that rotate, plugins that fail."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from component.errors import OperatorError
+from controlplane.apiserver.config import Storage
+from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
+from controlplane.apiserver.storage.interface import Put
+from tests.support.apiserver import TestServer, running_apiserver
+from tests.support.encryption import IDENTITY, cipher, kms, write
+from tests.support.kms_plugin import running_plugin
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+VALUE = "a value that must never be seen on disk"
+
+
+def storage(folder: Path, **changes: Any) -> Storage:
+    base = Storage("sqlite", folder / "store.db", "NORMAL", folder / "encryption.json")
+    return replace(base, **changes)
+
+
+async def create(server: TestServer, name: str, value: str = VALUE) -> None:
+    data = {"value": base64.b64encode(value.encode()).decode()}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data, "stringData": {"plain": value}}
+    assert (await server.request("POST", SECRETS, body)).status == 201
+
+
+async def value_of(server: TestServer, name: str) -> str:
+    answer = await server.request("GET", f"{SECRETS}/{name}")
+    return base64.b64decode(answer.json["data"]["value"]).decode() if answer.status == 200 else str(answer.status)
+
+
+async def stored(folder: Path, name: str) -> bytes:
+    """The bytes of a secret, read from the file of a server that has stopped."""
+    backend = await SQLiteBackend.open(folder / "store.db")
+    item = await backend.get(f"/registry/secrets/default/{name}")
+    await backend.close()
+    assert item is not None
+    return item.value
+
+
+def files(folder: Path) -> Iterator[bytes]:
+    for path in folder.glob("store.db*"):
+        yield path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["aesgcm", "aescbc", "secretbox"])
+async def test_no_byte_of_a_secret_is_in_the_file(tmp_path: Path, kind: str) -> None:
+    write(tmp_path / "encryption.json", cipher(kind, "one"), IDENTITY)
+    encoded = base64.b64encode(VALUE.encode())
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+        assert await value_of(server, "one") == VALUE
+        patched = await server.request(
+            "PATCH", f"{SECRETS}/one", {"data": {"more": encoded.decode()}}, content_type="application/merge-patch+json"
+        )
+        assert patched.status == 200
+        assert not any(VALUE.encode() in data or encoded in data or b"more" in data for data in files(tmp_path)), "while it runs"
+    assert not any(VALUE.encode() in data or encoded in data for data in files(tmp_path)), "after it has stopped"
+    assert (await stored(tmp_path, "one")).startswith(f"k8s:enc:{kind}:v1:one:".encode())
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        assert await value_of(server, "one") == VALUE
+        listed = await server.request("GET", "/api/v1/secrets")
+        assert [item["metadata"]["name"] for item in listed.json["items"]] == ["one"]
+
+
+async def test_the_same_file_shows_a_secret_without_encryption(tmp_path: Path) -> None:
+    """What the test above proves is not that SQLite hides things."""
+    async with running_apiserver("sqlite", tmp_path) as server:
+        await create(server, "one")
+    assert any(base64.b64encode(VALUE.encode()) in data for data in files(tmp_path))
+
+
+async def test_a_missing_key_stops_the_server_with_the_objects_name(tmp_path: Path) -> None:
+    write(tmp_path / "encryption.json", cipher("aesgcm", "one"), IDENTITY)
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+    write(tmp_path / "encryption.json", cipher("aesgcm", "two"), IDENTITY)
+    with pytest.raises((OperatorError, BaseExceptionGroup)) as caught:
+        async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)):
+            pass
+    leaves = _leaves(caught.value)
+    assert any('unable to transform key "/registry/secrets/default/one": ' in str(leaf) for leaf in leaves)
+    assert all(isinstance(leaf, OperatorError) for leaf in leaves), "an operator gets a sentence, no traceback"
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+async def test_without_its_configuration_encrypted_secrets_are_not_handed_out(tmp_path: Path) -> None:
+    """A forgotten flag must not turn secrets into ones that do not exist."""
+    write(tmp_path / "encryption.json", cipher("secretbox", "one"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+    with pytest.raises((OperatorError, BaseExceptionGroup)) as caught:
+        async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path, encryption=None)):
+            pass
+    assert any("identity transformer tried to read encrypted data" in str(leaf) for leaf in _leaves(caught.value))
+
+
+async def test_an_unchanged_write_moves_an_object_to_the_first_key(tmp_path: Path) -> None:
+    """As upstream: `kubectl get secrets -o json | kubectl replace -f -` is how keys are rotated."""
+    write(tmp_path / "encryption.json", cipher("aesgcm", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+    write(tmp_path / "encryption.json", cipher("secretbox", "new"), cipher("aesgcm", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        before = (await server.request("GET", f"{SECRETS}/one")).json
+        replaced = (await server.request("PUT", f"{SECRETS}/one", before)).json
+        assert replaced["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
+        again = (await server.request("PUT", f"{SECRETS}/one", replaced)).json
+        assert again["metadata"]["resourceVersion"] == replaced["metadata"]["resourceVersion"], "once is enough"
+        assert again["data"] == before["data"]
+    assert (await stored(tmp_path, "one")).startswith(b"k8s:enc:secretbox:v1:new:")
+    write(tmp_path / "encryption.json", cipher("secretbox", "new"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        assert await value_of(server, "one") == VALUE
+
+
+async def test_a_key_may_go_when_only_history_needs_it(tmp_path: Path) -> None:
+    """A start reads a little of the past; what is true now is all that must be readable."""
+    write(tmp_path / "encryption.json", cipher("aesgcm", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+        for number in range(1_100):  # so that the part of history that is read again begins with the secret there
+            await server.running.backend.commit((), (Put(f"/registry/elsewhere/{number}", b"{}"),))
+    write(tmp_path / "encryption.json", cipher("aesgcm", "new", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await server.request("PUT", f"{SECRETS}/one", (await server.request("GET", f"{SECRETS}/one")).json)
+    write(tmp_path / "encryption.json", cipher("aesgcm", "new"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        assert await value_of(server, "one") == VALUE
+
+
+async def test_a_changed_file_is_taken_and_a_broken_one_is_not(tmp_path: Path) -> None:
+    path = write(tmp_path / "encryption.json", cipher("aesgcm", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path, encryption_reload=True)) as server:
+        encryption = server.running.encryption
+        assert encryption is not None
+        await create(server, "one")
+        path.write_text("{}")
+        assert not await encryption.reload_if_changed()
+        await create(server, "two")
+        write(path, cipher("secretbox", "new"), cipher("aesgcm", "old"))
+        assert await encryption.reload_if_changed()
+        assert not await encryption.reload_if_changed()
+        await create(server, "three")
+        metrics = (await server.request("GET", "/metrics")).body.decode()
+        for status in ("success", "failure"):
+            assert f'apiserver_encryption_config_controller_automatic_reloads_total{{status="{status}"}} 1.0' in metrics
+        assert [await value_of(server, name) for name in ("one", "two", "three")] == [VALUE] * 3
+    assert (await stored(tmp_path, "two")).startswith(b"k8s:enc:aesgcm:v1:old:")
+    assert (await stored(tmp_path, "three")).startswith(b"k8s:enc:secretbox:v1:new:")
+
+
+async def test_a_kms_plugin_guards_secrets(tmp_path: Path) -> None:
+    socket = tmp_path / "kms.sock"
+    write(tmp_path / "encryption.json", kms(socket), IDENTITY, resources=["secrets", "configmaps"])
+    async with running_plugin(socket) as plugin:
+        async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+            for name in ("one", "two"):
+                await create(server, name)
+            assert plugin.calls["Encrypt"] == 1
+            assert (await server.request("GET", "/healthz/kms-providers")).status == 200
+        assert (await stored(tmp_path, "one")).startswith(b"k8s:enc:kms:v2:plugin:")
+        assert not any(VALUE.encode() in data for data in files(tmp_path))
+        plugin.rotate("key-2")
+        async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+            assert await value_of(server, "one") == VALUE
+            assert plugin.calls["Decrypt"] == 1, "one seed, one call"
+            before = (await server.request("GET", f"{SECRETS}/one")).json
+            await server.request("PUT", f"{SECRETS}/one", before)
+        assert b"key-2" in await stored(tmp_path, "one")
+        assert b"key-1" in await stored(tmp_path, "two")
