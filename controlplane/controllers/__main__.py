@@ -30,6 +30,7 @@ _CONCURRENCY = {
     "statefulset": 5,
     "rc": 5,
     "resource-quota": 5,
+    "ephemeralvolume": 5,
 }
 
 
@@ -73,6 +74,12 @@ def _params() -> list[click.Parameter]:
         flags.accepted("--service-account-private-key-file"),
         flags.accepted("--configure-cloud-routes"),
         flags.accepted("--flex-volume-plugin-dir"),
+        flags.option("--local-path-dir", default="", help="Make volumes of the class local-path below this folder of nodes."),
+        flags.option(
+            "--pv-recycler-pod-template-filepath-hostpath", type=flags.INPUT_FILE, help="Pod that empties hostPath volumes."
+        ),
+        flags.option("--pv-recycler-pod-template-filepath-nfs", type=flags.INPUT_FILE, help="Pod that empties NFS volumes."),
+        flags.option("--attach-detach-force-after", type=flags.DURATION, default="6m", help="Wait for an unreachable node."),
         *workers,
     ]
 

@@ -4,12 +4,13 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
 
-from component import logs
+from component import config, logs
+from controlplane.controllers.attach_detach import AttachDetachController
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
 from controlplane.controllers.csr_approving import CSRApprovingController
@@ -21,12 +22,15 @@ from controlplane.controllers.disruption import DisruptionController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
 from controlplane.controllers.endpointslice_mirroring import EndpointSliceMirroringController
+from controlplane.controllers.ephemeral_volume import EphemeralVolumeController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.job.controller import JobController
 from controlplane.controllers.lib.certificate_authority import CertificateAuthority
+from controlplane.controllers.local_path import LocalPathProvisioner
 from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_ipam import NodeIPAMController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
+from controlplane.controllers.persistentvolume.controller import PersistentVolumeBinder
 from controlplane.controllers.pod_gc import PodGCController
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
@@ -35,31 +39,24 @@ from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
+from controlplane.controllers.volume_expand import VolumeExpander
 from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
 
 _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
 _ABSENT = frozenset(
     [
-        "attachdetach",
         "bootstrap-signer-controller",
         "bootstrapsigner",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "clusterrole-aggregation",
         "clusterrole-aggregation-controller",
-        "ephemeral-volume",
-        "ephemeral-volume-controller",
         "horizontal-pod-autoscaler-controller",
         "horizontalpodautoscaling",
         "legacy-service-account-token-cleaner",
         "legacy-serviceaccount-token-cleaner-controller",
         "node-route-controller",
-        "persistentvolume-attach-detach-controller",
-        "persistentvolume-binder",
-        "persistentvolume-binder-controller",
-        "persistentvolume-expander",
-        "persistentvolume-expander-controller",
         "resource-claim-controller",
         "resourceclaim-controller",
         "route",
@@ -80,6 +77,10 @@ _ABSENT = frozenset(
         "validatingadmissionpolicy-status-controller",
     ]
 )
+_TEMPLATES = {
+    "hostPath": "pv_recycler_pod_template_filepath_hostpath",
+    "nfs": "pv_recycler_pod_template_filepath_nfs",
+}
 Options = Mapping[str, Any]
 Make = Callable[[Environment, Options], Controller | None]
 
@@ -119,6 +120,11 @@ def descriptors() -> list[Descriptor]:
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
         Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
         Descriptor("persistentvolume-protection-controller", "pv-protection", lambda env, flags: VolumeProtection(env)),
+        Descriptor("persistentvolume-binder-controller", "persistentvolume-binder", _persistent_volume_binder),
+        Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
+        Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
+        Descriptor("ephemeral-volume-controller", "ephemeral-volume", _ephemeral_volume),
+        Descriptor("local-path-provisioner", "local-path", _local_path),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
         Descriptor(
             "certificatesigningrequest-approving-controller", "csrapproving", lambda env, flags: CSRApprovingController(env)
@@ -135,6 +141,9 @@ def check(flags: Options) -> None:
     _authorities(flags)
     if flags["allocate_node_cidrs"] and not flags["cluster_cidr"]:
         raise click.UsageError("--allocate-node-cidrs needs --cluster-cidr, the range to allocate from")
+    _recycler_templates(flags)
+    if not str(flags.get("local_path_dir") or "/").startswith("/"):
+        raise click.UsageError("--local-path-dir must be an absolute path")
     for name in ("cluster_cidr", "service_cluster_ip_range"):
         for text in filter(None, flags[name].split(",")):
             try:
@@ -247,6 +256,34 @@ def _pod_gc(env: Environment, flags: Options) -> Controller:
 
 def _node_lifecycle(env: Environment, flags: Options) -> Controller:
     return NodeLifecycleController(env, flags["node_monitor_grace_period"], flags["node_startup_grace_period"])
+
+
+def _persistent_volume_binder(env: Environment, flags: Options) -> Controller:
+    return PersistentVolumeBinder(env, _recycler_templates(flags))
+
+
+def _recycler_templates(flags: Options) -> dict[str, Any]:
+    found = {}
+    for kind, option in _TEMPLATES.items():
+        if path := flags.get(option):
+            pod = config.read(str(path), "Pod")
+            if not (pod.get("spec") or {}).get("containers"):
+                raise click.UsageError(f"--{option.replace('_', '-')} {path}: spec.containers is missing")
+            found[kind] = {"apiVersion": "v1", "kind": "Pod", **pod}
+    return found
+
+
+def _attach_detach(env: Environment, flags: Options) -> Controller:
+    return AttachDetachController(env, force_after=flags["attach_detach_force_after"])
+
+
+def _ephemeral_volume(env: Environment, flags: Options) -> Controller:
+    return EphemeralVolumeController(env, flags["concurrent_ephemeralvolume_syncs"])
+
+
+def _local_path(env: Environment, flags: Options) -> Controller | None:
+    root = flags.get("local_path_dir")
+    return LocalPathProvisioner(env, PurePosixPath(root)) if root else None
 
 
 def _node_ipam(env: Environment, flags: Options) -> Controller | None:

@@ -3,28 +3,16 @@
 The API server's StorageObjectInUseProtection sets the finalizers; here they are taken away again.
 """
 
-from collections.abc import Iterator
-
-from apimachinery.gvk import GroupVersionResource
-from apimachinery.meta import Object, clone, has_finalizer, is_deleting, key_of, make_key, name_of, namespace_of, remove_finalizer
+from apimachinery.meta import Object, clone, has_finalizer, is_deleting, key_of, namespace_of, remove_finalizer
 from apimachinery.objects import pods
+from apimachinery.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
+from apimachinery.resources import PERSISTENT_VOLUMES as VOLUMES
 from apimachinery.resources import PODS
 from controlplane.controllers.controller import Environment, Loop
+from controlplane.controllers.lib.pod_claims import BY_CLAIM, claims_of, index_by_claim
 
-CLAIMS = GroupVersionResource("", "v1", "persistentvolumeclaims")
-VOLUMES = GroupVersionResource("", "v1", "persistentvolumes")
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
-_BY_CLAIM = "claim"
-
-
-def claims_of(pod: Object) -> Iterator[str]:
-    """Keys of the claims a pod names, its generic ephemeral volumes included."""
-    for volume in (pod.get("spec") or {}).get("volumes") or ():
-        if volume.get("persistentVolumeClaim"):
-            yield make_key(namespace_of(pod), volume["persistentVolumeClaim"].get("claimName", ""))
-        elif volume.get("ephemeral"):
-            yield make_key(namespace_of(pod), f"{name_of(pod)}-{volume.get('name', '')}")
 
 
 def uses_claims(pod: Object) -> bool:
@@ -38,7 +26,7 @@ class ClaimProtection:
     def __init__(self, env: Environment) -> None:
         self._client = env.client
         self._claims, self._pods = env.watch(CLAIMS), env.watch(PODS)
-        self._pods.add_index(_BY_CLAIM, index_by_claim)
+        self._pods.add_index(BY_CLAIM, index_by_claim)
         self._loop = Loop(self.name, self.reconcile, env, workers=2)
         self._claims.add_handler(on_add=self._look, on_update=lambda old, new: self._look(new))
         self._pods.add_handler(on_update=lambda old, new: self._let_go(new), on_delete=self._forget)
@@ -64,7 +52,7 @@ class ClaimProtection:
         claim = self._claims.lister.get_key(key)
         if claim is None or not is_deleting(claim) or not has_finalizer(claim, CLAIM_FINALIZER):
             return None
-        if any(uses_claims(pod) for pod in self._pods.lister.by_index(_BY_CLAIM, key)):
+        if any(uses_claims(pod) for pod in self._pods.lister.by_index(BY_CLAIM, key)):
             return None
         fresh = (await self._client.list(PODS, namespace_of(claim)))["items"]  # the cache may lag behind the scheduler
         if any(uses_claims(pod) and key in claims_of(pod) for pod in fresh):
@@ -73,10 +61,6 @@ class ClaimProtection:
         remove_finalizer(changed, CLAIM_FINALIZER)
         await self._client.update(CLAIMS, changed)
         return None
-
-
-def index_by_claim(pod: Object) -> list[str]:
-    return list(dict.fromkeys(claims_of(pod)))
 
 
 class VolumeProtection:

@@ -75,7 +75,7 @@ CONTROLLER_MANAGER = (
     Rule(("create",), ("discovery.k8s.io",), ("endpointslices",)),
     Rule(("create",), ("networking.k8s.io",), ("ipaddresses", "servicecidrs")),
     Rule(("create",), ("resource.k8s.io",), ("resourceclaims",)),
-    Rule(("create",), ("storage.k8s.io",), ("volumeattachments",)),
+    Rule(("create",), ("storage.k8s.io",), ("storageclasses", "volumeattachments")),  # the class of local-path volumes
     Rule(("approve", "sign"), ("certificates.k8s.io",), ("signers",)),  # of the four signers that controllers stand for
     Rule(("get",), paths=ALL),
 )

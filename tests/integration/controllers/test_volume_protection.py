@@ -4,9 +4,10 @@ from typing import Any
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import Object
+from apimachinery.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
+from apimachinery.resources import PERSISTENT_VOLUMES as VOLUMES
 from apimachinery.resources import PODS
 from client.rest import Client
-from controlplane.controllers.volume_protection import CLAIMS, VOLUMES
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import control_plane, eventually
 
