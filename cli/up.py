@@ -136,6 +136,7 @@ def bring_up(layout: Layout, settings: Settings, moved: bool) -> dict[str, Proce
     preflight.check(settings, layout.data_dir, own_containerd=not settings.containerd, runs_already=ours)
     preflight.prepare_kernel()
     # imported late: cryptography is heavy and `down` and `status` share this module
+    from bootstrap.encryption import ensure_encryption_config
     from bootstrap.kubeconfigs import write_kubeconfigs
     from bootstrap.pki import Identity, ensure_pki
 
@@ -147,6 +148,7 @@ def bring_up(layout: Layout, settings: Settings, moved: bool) -> dict[str, Proce
         api_port=settings.secure_port,
     )
     ensure_pki(layout.pki, identity)
+    ensure_encryption_config(layout.encryption_config)
     write_kubeconfigs(layout.pki, layout.kubeconfigs, layout.admin_kubeconfig, identity)
     save(settings, layout.settings)
     if moved:

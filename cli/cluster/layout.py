@@ -33,6 +33,10 @@ class Layout:
         return self.data_dir / "state.db"
 
     @property
+    def encryption_config(self) -> Path:
+        return self.pki / "encryption-config.yaml"
+
+    @property
     def audit_log(self) -> Path:
         return self.data_dir / "audit" / "audit.log"
 

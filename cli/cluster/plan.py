@@ -44,6 +44,8 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--advertise-address={settings.node_ip}",
         "--storage-backend=sqlite",
         f"--storage-path={layout.state_db}",
+        f"--encryption-provider-config={layout.encryption_config}",
+        "--encryption-provider-config-automatic-reload=true",
         f"--tls-cert-file={pki / 'apiserver.crt'}",
         f"--tls-private-key-file={pki / 'apiserver.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",

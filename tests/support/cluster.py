@@ -54,7 +54,7 @@ class Cluster:
         return subprocess.Popen(self.inside(*argv), text=True, env=environment(), **options)
 
     def pybernetes(self, verb: str, *arguments: str, check: bool = True, timeout: float = 120) -> str:
-        argv = [sys.executable, "-m", "cli", verb, *arguments, "--data-dir", str(self.data_dir)]
+        argv = [sys.executable, "-m", "cli", *verb.split(), *arguments, "--data-dir", str(self.data_dir)]
         done = self.run(*argv, check=check, timeout=timeout)
         return done.stdout + done.stderr
 

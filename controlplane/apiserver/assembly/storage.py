@@ -42,7 +42,7 @@ async def open_backend(config: Storage) -> Backend:
 
         if config.path is None:
             raise ValueError("--storage-backend=sqlite needs --storage-path=FILE")
-        return await SQLiteBackend.open(config.path, synchronous=config.synchronous)
+        return await SQLiteBackend.open(config.path, synchronous=config.synchronous, wipe=config.encryption is not None)
     raise ValueError(f"--storage-backend={config.backend}: choose sqlite or memory")
 
 

@@ -1,13 +1,16 @@
 """Secrets at rest, by a whole server on SQLite: nothing readable in the file, keys that rotate, plugins that fail."""
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from cli.secrets import rewrite_all
 from component.errors import OperatorError
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
@@ -181,3 +184,49 @@ async def test_a_kms_plugin_guards_secrets(tmp_path: Path) -> None:
             await server.request("PUT", f"{SECRETS}/one", before)
         assert b"key-2" in await stored(tmp_path, "one")
         assert b"key-1" in await stored(tmp_path, "two")
+
+
+async def test_rewrite_takes_every_plain_byte_from_the_file(tmp_path: Path) -> None:
+    """A cluster that had no encryption gets it: `secrets rewrite`, and what is compacted is overwritten."""
+    async with running_apiserver("sqlite", tmp_path) as server:
+        for number in range(30):
+            await create(server, f"s{number}")
+    write(tmp_path / "encryption.json", cipher("secretbox", "one"), IDENTITY)
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "encrypted-already")
+        counts = await rewrite_all(server.kubeconfig, ["secrets"], quiet=True)
+        assert (counts["secrets"].seen, counts["secrets"].rewritten, counts["secrets"].failures) == (31, 30, [])
+        again = await rewrite_all(server.kubeconfig, ["*."], quiet=True)
+        assert again["secrets"].rewritten == 0, "it goes on where it was"
+        assert "configmaps" in again
+        await server.running.backend.compact(await server.running.backend.current_revision())
+        assert await value_of(server, "s7") == VALUE
+    encoded = base64.b64encode(VALUE.encode())
+    assert not any(VALUE.encode() in data or encoded in data for data in files(tmp_path))
+
+
+async def test_rewrite_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    write(tmp_path / "encryption.json", cipher("aesgcm", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        for number in range(40):
+            await create(server, f"s{number}")
+    write(tmp_path / "encryption.json", cipher("aesgcm", "new", "old"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        running = asyncio.ensure_future(rewrite_all(server.kubeconfig, ["secrets"], quiet=True))
+        first = await server.running.backend.current_revision()
+        async for _ in server.running.backend.watch("/registry/secrets/", first):
+            break
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        counts = await rewrite_all(server.kubeconfig, ["secrets"], quiet=True)
+        assert counts["secrets"].seen == 40
+        assert 0 < counts["secrets"].rewritten < 40
+    write(tmp_path / "encryption.json", cipher("aesgcm", "new"))
+    async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        assert await value_of(server, "s39") == VALUE
+
+
+async def test_an_unknown_resource_is_named(tmp_path: Path) -> None:
+    async with running_apiserver() as server:
+        with pytest.raises(click.ClickException, match="doesn't have a resource 'sekrets'"):
+            await rewrite_all(server.kubeconfig, ["sekrets"], quiet=True)

@@ -89,17 +89,19 @@ class SQLiteBackend:
         *,
         synchronous: str = "FULL",
         compact_every: float = 300.0,
+        wipe: bool = False,
         now: Callable[[], float] = time.time,
     ) -> "SQLiteBackend":
         """Open or make the file. ``synchronous`` NORMAL may lose the last commits when the machine (not the process) dies.
 
+        ``wipe`` overwrites what is compacted with zeros, so that values of before they were encrypted go from the file, too.
         History is kept for ``compact_every`` to twice as many seconds (0: until ``compact``). Raises StorageUnavailableError
         when another process owns the file, StorageCorruptError when it is damaged.
         """
         if synchronous not in ("FULL", "NORMAL"):
             raise ValueError(f"synchronous must be FULL or NORMAL, not {synchronous!r}")
         target = Path(path)
-        lock, writer, reader, loaded = await asyncio.to_thread(_open, target, synchronous)
+        lock, writer, reader, loaded = await asyncio.to_thread(_open, target, synchronous, wipe)
         backend = cls(target, lock, writer, reader, loaded, now)
         backend._schedule_expiry()
         if compact_every:
@@ -376,7 +378,7 @@ def _event(row: Row) -> BackendEvent:
     return BackendEvent(key, value, row_id >> POSITION_BITS, created, previous >> POSITION_BITS)
 
 
-def _open(path: Path, synchronous: str) -> tuple[Lock, Database, Database, Loaded]:
+def _open(path: Path, synchronous: str, wipe: bool) -> tuple[Lock, Database, Database, Loaded]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = Lock(path.with_name(path.name + ".lock"))
     with ExitStack() as undo:
@@ -384,7 +386,7 @@ def _open(path: Path, synchronous: str) -> tuple[Lock, Database, Database, Loade
         # SQLite gives the files beside it (-wal, -shm) the mode of the database: secrets are in all of them
         path.touch(0o600)
         path.chmod(0o600)
-        writer = Database(path, synchronous=synchronous)
+        writer = Database(path, synchronous=synchronous, wipe=wipe)
         undo.callback(writer.close)
         writer.check()
         loaded = writer.load()

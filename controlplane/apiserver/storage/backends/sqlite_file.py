@@ -79,7 +79,7 @@ class Lock:
 class Database:
     """One connection. A writing one makes the schema; reading ones follow."""
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL", read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, synchronous: str = "FULL", read_only: bool = False, wipe: bool = False) -> None:
         self._path = path
         with translated(path):
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=100)
@@ -89,16 +89,17 @@ class Database:
                     self._connection.execute("PRAGMA query_only = 1")
                     self._connection.execute("PRAGMA cache_size = -1024")
                 else:
-                    self._prepare(synchronous)
+                    self._prepare(synchronous, wipe)
         except BaseException:
             self._connection.close()
             raise
 
-    def _prepare(self, synchronous: str) -> None:
+    def _prepare(self, synchronous: str, wipe: bool) -> None:
         run = self._connection.execute
         run("PRAGMA auto_vacuum = INCREMENTAL")
         run("PRAGMA journal_mode = WAL")
         run(f"PRAGMA synchronous = {synchronous}")
+        run(f"PRAGMA secure_delete = {'ON' if wipe else 'OFF'}")
         run("PRAGMA cache_size = -2048")
         run("PRAGMA journal_size_limit = 16777216")
         if run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
