@@ -6,7 +6,11 @@ A proto is compiled under its path from the repository root: protobuf keeps one 
 
 from pathlib import Path
 
-PROTOS = ("cri/api/runtime_v1.proto", "controlplane/apiserver/storage/encryption/api/kms_v2.proto")
+PROTOS = (
+    "cri/api/runtime_v1.proto",
+    "controlplane/apiserver/storage/backends/etcd/api/etcd_v3.proto",
+    "controlplane/apiserver/storage/encryption/api/kms_v2.proto",
+)
 
 
 def generate(root: Path) -> list[Path]:

@@ -24,6 +24,8 @@ from controlplane.apiserver.config import (
     Serving,
     Storage,
 )
+from controlplane.apiserver.storage.backends.etcd.config import DEFAULT_PREFIX, EtcdConfig
+from controlplane.apiserver.storage.backends.etcd.config import checked as checked_etcd
 
 AUTHORIZATION_MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -86,7 +88,18 @@ PARAMS: list[click.Parameter] = [
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
     option("--event-ttl", type=DURATION, default="1h", help="How long events are kept."),
     option("--runtime-config", type=KEY_VALUES, default="", help="What to serve: group/version=true or false, api/beta=true..."),
-    option("--storage-backend", type=click.Choice(["sqlite", "memory"]), default="sqlite", help="Where objects are kept."),
+    option(
+        "--storage-backend",
+        type=click.Choice(["sqlite", "etcd3", "memory"]),
+        help="Where objects are kept; etcd3 when --etcd-servers is given, else sqlite.",
+    ),
+    option("--etcd-servers", type=COMMA_LIST, default="", help="URLs of the etcd cluster's members, the preferred one first."),
+    option("--etcd-cafile", type=INPUT_FILE, help="CA of the members' certificates."),
+    option("--etcd-certfile", type=INPUT_FILE, help="Client certificate shown to etcd."),
+    option("--etcd-keyfile", type=INPUT_FILE, help="Key of --etcd-certfile."),
+    option("--etcd-prefix", default=DEFAULT_PREFIX, help="What all keys in etcd begin with."),
+    option("--etcd-compaction-interval", type=DURATION, default="5m", help="How often old revisions are forgotten; 0 for never."),
+    option("--lease-reuse-duration-seconds", type=int, default=60, help="How long keys that expire share one etcd lease."),
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
     option(
         "--encryption-provider-config", type=INPUT_FILE, help="EncryptionConfiguration: what is encrypted in storage, and how."
@@ -124,20 +137,10 @@ def config_from(options: Mapping[str, Any]) -> Config:
     for name in ("tls_cert_file", "tls_private_key_file"):
         if not options.get(name):
             raise click.UsageError(f"--{name.replace('_', '-')} is needed: HTTPS is all that is served")
-    storage_path = options["storage_path"]
-    if options["storage_backend"] == "sqlite" and storage_path is None:
-        if options["data_dir"] is None:
-            raise click.UsageError("--storage-backend=sqlite needs --storage-path=FILE or --data-dir=FOLDER")
-        storage_path = options["data_dir"] / "kubernetes.db"
     return Config(
         _serving(options),
         _identity(options),
-        Storage(
-            options["storage_backend"],
-            storage_path,
-            encryption=options["encryption_provider_config"],
-            encryption_reload=options["encryption_provider_config_automatic_reload"],
-        ),
+        storage_from(options),
         Kubelet(
             options["kubelet_client_certificate"],
             options["kubelet_client_key"],
@@ -151,6 +154,35 @@ def config_from(options: Mapping[str, Any]) -> Config:
         int(options["event_ttl"]),
         options["runtime_config"],
     )
+
+
+def storage_from(options: Mapping[str, Any]) -> Storage:
+    """Raises click.UsageError for flags that do not fit together."""
+    backend = options["storage_backend"] or ("etcd3" if options["etcd_servers"] else "sqlite")
+    encryption = {
+        "encryption": options["encryption_provider_config"],
+        "encryption_reload": options["encryption_provider_config_automatic_reload"],
+    }
+    if backend == "etcd3":
+        made = EtcdConfig(
+            options["etcd_servers"],
+            options["etcd_cafile"],
+            options["etcd_certfile"],
+            options["etcd_keyfile"],
+            options["etcd_prefix"],
+            options["etcd_compaction_interval"],
+            options["lease_reuse_duration_seconds"],
+        )
+        try:
+            return Storage(backend, etcd=checked_etcd(made), **encryption)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+    path = options["storage_path"]
+    if backend == "sqlite" and path is None:
+        if options["data_dir"] is None:
+            raise click.UsageError("--storage-backend=sqlite needs --storage-path=FILE or --data-dir=FOLDER")
+        path = options["data_dir"] / "kubernetes.db"
+    return Storage(backend, path, **encryption)
 
 
 def _audit(options: Mapping[str, Any]) -> Audit:

@@ -23,6 +23,8 @@ from controlplane.apiserver.filters.in_flight import in_flight, is_long_running
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.filters.metrics import RequestMetrics, measure
 from controlplane.apiserver.filters.request_info import request_info
+from controlplane.apiserver.storage.interface import StorageUnavailableError
+from controlplane.apiserver.storage.versions import unavailable
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Answer, Dates, Reply
 
@@ -118,6 +120,8 @@ async def _answer(call: Call, steps: Sequence[Filter], route: Route, seconds: fl
         return failure(problem)
     except TimeoutError:
         return failure(errors.timeout("request did not complete within the allotted timeout"))
+    except StorageUnavailableError as problem:
+        return failure(unavailable(problem))
     except UnicodeError:
         return failure(errors.bad_request("the request is not valid UTF-8"))
     except ConnectionError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane.apiserver.authentication.issuers import Issuer
+from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 
@@ -88,13 +89,14 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """``backend`` is sqlite (needs ``path``) or memory."""
+    """``backend`` is sqlite (needs ``path``), etcd3 (needs ``etcd``) or memory."""
 
     backend: str = "memory"
     path: Path | None = None
     synchronous: str = "FULL"
     encryption: Path | None = None  # an EncryptionConfiguration
     encryption_reload: bool = False  # whether the file is followed while the server runs
+    etcd: EtcdConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import orjson
 
 from apimachinery import errors
 from apimachinery.gvk import GroupVersion
+from apimachinery.meta import clone
 from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.authorization.reconcile import reconciled_binding, reconciled_role
@@ -32,6 +33,7 @@ PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
+_RACES = 5  # times to look again when another server was faster
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 Mend = Callable[[Object, Object], Object | None]
@@ -113,19 +115,33 @@ class PostStart:
     async def _ensure(
         self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = (), mended: Mend | None = None
     ) -> None:
-        """Create it; if it exists, bring the members in ``kept_true`` to what they must be, or it to what ``mended`` says."""
+        """Create it; if it exists, bring the members in ``kept_true`` to what they must be, or it to what ``mended`` says.
+
+        Other API servers do the same at the same moment, and people delete: what has changed in between is looked at again.
+        """
         store = self._stores.get(resource)
         if store is None:
             return
         name = wanted["metadata"]["name"]
         ctx = Context(SERVER, namespace, name, "create", datetime.now(UTC), field_manager="kube-apiserver")
         store.strategy.default(wanted)
+        for left in reversed(range(_RACES)):
+            try:
+                await self._bring_about(store, ctx, wanted, kept_true, mended)
+                return
+            except errors.StatusError as problem:
+                if problem.code not in (404, 409) or not left:
+                    raise
+
+    async def _bring_about(
+        self, store: Store, ctx: Context, wanted: Object, kept_true: tuple[str, ...], mended: Mend | None
+    ) -> None:
         try:
-            stored = (await store.get(namespace, name)).decode()
+            stored = (await store.get(ctx.namespace, ctx.name)).decode()
         except errors.StatusError as problem:
             if problem.code != 404:
                 raise
-            await store.create(ctx, wanted, _no_admission)
+            await store.create(ctx, clone(wanted), _no_admission)
             return
         if mended is None and all(stored.get(member) == wanted.get(member) for member in kept_true):
             return

@@ -3,17 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from apimachinery.errors import StatusError
-from controlplane.apiserver.storage.backends.memory import MemoryBackend
-from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
-from controlplane.apiserver.storage.encryption.aes import Gcm
-from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.interface import (
     Backend,
     Condition,
@@ -36,15 +31,6 @@ class Under:
 
     store: ObjectStore
     backend: Backend
-
-
-@pytest.fixture(params=["memory", "sqlite", "encrypted"])
-async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    made: Backend = MemoryBackend() if request.param != "sqlite" else await SQLiteBackend.open(tmp_path / "state.db")
-    if request.param == "encrypted":
-        made = EncryptedBackend(made, lambda resource: Gcm(b"k" * 32) if resource == "pods" else None)
-    yield made
-    await made.close()
 
 
 @pytest.fixture(params=["plain", "cacher"])

@@ -48,7 +48,7 @@ def claimed(database: Path) -> set[str]:
     return {
         key.rpartition("/")[2]
         for key, alive in latest.items()
-        if alive and key.startswith(("/registry/ipaddresses.", "/registry/ranges/"))
+        if alive and key.startswith(("/registry/ipaddresses/", "/registry/ranges/"))
     }
 
 

@@ -43,7 +43,13 @@ async def open_backend(config: Storage) -> Backend:
         if config.path is None:
             raise ValueError("--storage-backend=sqlite needs --storage-path=FILE")
         return await SQLiteBackend.open(config.path, synchronous=config.synchronous, wipe=config.encryption is not None)
-    raise ValueError(f"--storage-backend={config.backend}: choose sqlite or memory")
+    if config.backend == "etcd3":
+        from controlplane.apiserver.storage.backends.etcd.backend import EtcdBackend  # gRPC costs 15 MB
+
+        if config.etcd is None:
+            raise ValueError("--storage-backend=etcd3 needs --etcd-servers=URL,...")
+        return await EtcdBackend.open(config.etcd)
+    raise ValueError(f"--storage-backend={config.backend}: choose sqlite, etcd3 or memory")
 
 
 @dataclass(frozen=True, slots=True)

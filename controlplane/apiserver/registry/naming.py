@@ -2,14 +2,12 @@
 
 from apimachinery import errors
 from controlplane.apiserver.registry.strategy import ResourceInfo
-
-ROOT = "/registry/"
+from controlplane.apiserver.storage.layout import resource_prefix
 
 
 def prefix_of(info: ResourceInfo) -> str:
-    """``/registry/pods/``, ``/registry/deployments.apps/``."""
-    group = info.gvk.group
-    return f"{ROOT}{info.plural}.{group}/" if group else f"{ROOT}{info.plural}/"
+    """``/registry/pods/``, ``/registry/deployments/``."""
+    return resource_prefix(info.gvk.group, info.plural)
 
 
 def collection(prefix: str, namespace: str) -> str:

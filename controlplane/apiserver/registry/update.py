@@ -10,6 +10,7 @@ from typing import Any
 from apimachinery import errors, fieldpath
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.registry import metadata as rules
+from controlplane.apiserver.registry import naming
 from controlplane.apiserver.registry.strategy import Context, Strategy
 
 Object = dict[str, Any]
@@ -71,8 +72,8 @@ def _check_version(strategy: Strategy, ctx: Context, new: Object, old: Object) -
         raise errors.conflict(info.plural, ctx.name, errors.OPTIMISTIC_LOCK, info.gvk.group)
     uid, stored_uid = meta.get("uid"), old["metadata"].get("uid")
     if uid and uid != stored_uid:
-        where = f"{ctx.namespace}/{ctx.name}" if info.namespaced else ctx.name
-        invalid = f"StorageError: invalid object, Code: 4, Key: /registry/{info.plural}/{where}, ResourceVersion: 0"
+        where = naming.key(naming.prefix_of(info), info.namespaced, ctx.namespace, ctx.name)
+        invalid = f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0"
         why = f"{invalid}, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
         raise errors.conflict(info.plural, ctx.name, why, info.gvk.group)
 

@@ -11,7 +11,7 @@ Backend). Contract suites: ``tests/contract/test_backend.py`` and ``tests/contra
     await backend.close()
 
 A *revision* is a positive integer that grows by one with every committed transaction; it is what clients see as
-``resourceVersion``. Keys are ``/registry/<resource>[.<group>]/[<namespace>/]<name>``.
+``resourceVersion``. Keys are ``/registry/<resource>/[<namespace>/]<name>`` as ``layout`` has them.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -75,7 +75,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class BackendEvent:
-    """A change to one key. ``value`` is None for a deletion; ``previous_revision`` is 0 for a creation."""
+    """A change to one key. ``value`` is None for a deletion; ``previous_revision`` is 0 for a creation.
+
+    A watch of everything (prefix "") over several processes need not know the ``create_revision`` of a deletion.
+    """
 
     key: str
     value: bytes | None
@@ -97,7 +100,22 @@ class FutureRevisionError(Exception):
 
 
 class StorageUnavailableError(OperatorError):
-    """The store cannot answer now (no leader, disk full). The message says why and what to do."""
+    """The store cannot answer now (no leader, disk full). The message says why and what to do.
+
+    ``retry_after``: seconds until asking again makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class OutcomeUnknownError(StorageUnavailableError):
+    """A write got no answer in time: it may have happened, or may still happen."""
+
+
+class TooLargeError(Exception):
+    """A value or transaction is larger than the store takes."""
 
 
 class UnreadableError(StorageUnavailableError):
@@ -135,7 +153,8 @@ class Backend(Protocol):
     async def commit(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> Commit:
         """All operations at one new revision if every condition holds, else none.
 
-        When this returns, the change is durable and every watch has it queued. Raises StorageUnavailableError.
+        When this returns, the change is durable; an exclusive backend has it queued for every watch, others soon will.
+        Raises StorageUnavailableError, and of its kind OutcomeUnknownError; TooLargeError.
         """
         ...
 
@@ -196,7 +215,7 @@ Matches = Callable[[Traits], bool]
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One resource as storage sees it. ``prefix`` is ``/registry/<resource>[.<group>]/``.
+    """One resource as storage sees it. ``prefix`` comes from ``layout``: ``/registry/<resource>/``.
 
     ``api_version`` and ``kind`` are those of stored objects (bookmarks carry them). ``indexes`` names fields of Traits
     that clients ask for by equality; ``metadata.name`` and ``metadata.namespace`` need none, keys hold them.

@@ -27,6 +27,7 @@ from controlplane.apiserver.storage.interface import (
     Operation,
     Put,
     StorageUnavailableError,
+    TooLargeError,
     Watch,
     WatchOptions,
 )
@@ -115,7 +116,9 @@ class PlainStore:
         try:
             return await self.backend.commit(conditions, operations)
         except StorageUnavailableError as error:
-            raise errors.service_unavailable(str(error)) from error
+            raise versions.unavailable(error) from error
+        except TooLargeError as error:
+            raise errors.entity_too_large(str(error)) from error
 
     async def _is_latest(self, entry: StoredEntry) -> bool:
         return _same(await self.backend.get(entry.key), entry)
@@ -136,7 +139,7 @@ class PlainStore:
         try:
             return _entry(_existing(key, await self.backend.get(key)))
         except StorageUnavailableError as error:
-            raise errors.service_unavailable(str(error)) from error
+            raise versions.unavailable(error) from error
 
     async def list(self, prefix: str, options: ListOptions) -> ListResult:
         reading = versions.understand(prefix, options)
@@ -152,7 +155,7 @@ class PlainStore:
         except FutureRevisionError:
             raise versions.too_large(revision, await self.backend.current_revision()) from None
         except StorageUnavailableError as error:
-            raise errors.service_unavailable(str(error)) from error
+            raise versions.unavailable(error) from error
 
     async def read_page(self, prefix: str, reading: versions.Reading, revision: int, options: ListOptions) -> ListResult:
         """Matching entries from ``reading.start`` as of ``revision`` (0: now). Raises what backends raise."""

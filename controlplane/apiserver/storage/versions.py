@@ -11,7 +11,7 @@ import orjson
 
 from apimachinery import errors
 from apimachinery.errors import StatusError, make_status
-from controlplane.apiserver.storage.interface import ListOptions
+from controlplane.apiserver.storage.interface import ListOptions, OutcomeUnknownError, StorageUnavailableError
 
 FRESHNESS_TIMEOUT = 3.0  # seconds that a read waits for a resourceVersion from the future, as upstream
 
@@ -126,3 +126,11 @@ def too_large(asked: int, current: int) -> StatusError:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     return StatusError(make_status(504, "Timeout", message, details), {"Retry-After": "1"})
+
+
+def unavailable(error: StorageUnavailableError) -> StatusError:
+    """What a client is told. Client libraries repeat what comes with Retry-After, so a write of unknown outcome has none."""
+    if isinstance(error, OutcomeUnknownError):
+        return errors.timeout(str(error))
+    details = {"retryAfterSeconds": error.retry_after}
+    return StatusError(make_status(503, "ServiceUnavailable", str(error), details), {"Retry-After": str(error.retry_after)})

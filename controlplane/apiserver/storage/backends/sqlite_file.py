@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.apiserver.storage.backends.ledger import prefix_end
 from controlplane.apiserver.storage.interface import StorageUnavailableError
+from controlplane.apiserver.storage.layout import ROOT, resource_prefix
 
 POSITION_BITS = 12
 MAX_OPERATIONS = 1 << POSITION_BITS
 APPLICATION_ID = 0x70796265  # "pybe", in the file's header
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 kept objects under /registry/<resource>.<group>/
 CHECK_BELOW = 512 << 20  # bytes; a larger file is checked only after a crash of the machine is suspected, by hand
 
 _SCHEMA = """
@@ -109,10 +111,26 @@ class Database:
         owner, version = run("PRAGMA application_id").fetchone()[0], run("PRAGMA user_version").fetchone()[0]
         if owner != APPLICATION_ID:
             raise StorageUnavailableError(f"{self._path}: not a database of this program; choose another data directory")
-        if version != SCHEMA_VERSION:
+        if version == 1:
+            self._rename_keys()
+        elif version != SCHEMA_VERSION:
             raise StorageUnavailableError(
                 f"{self._path}: written by a version of this program with schema {version}, this one reads {SCHEMA_VERSION}"
             )
+
+    def _rename_keys(self) -> None:
+        """From schema 1: keys move to where upstream has them."""
+        with self._transaction():
+            run = self._connection.execute
+            rest = f"substr(key, {len(ROOT) + 1})"
+            found = [row[0] for row in run(f"SELECT DISTINCT substr({rest}, 1, instr({rest}, '/') - 1) FROM revisions")]  # noqa: S608
+            for resource in found:
+                plural, _, group = resource.partition(".")
+                old, new = f"{ROOT}{resource}/", resource_prefix(group, plural)
+                if old != new:
+                    window = (new, len(old) + 1, old, prefix_end(old))
+                    run("UPDATE revisions SET key = ? || substr(key, ?) WHERE key >= ? AND key < ?", window)
+            run(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def check(self) -> None:
         """Look for damage. Raises StorageCorruptError with what can be done."""

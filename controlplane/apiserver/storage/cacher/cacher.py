@@ -227,7 +227,7 @@ class Cacher:
             try:
                 await self._feed.reached(revision)
             except StorageUnavailableError as error:
-                raise errors.service_unavailable(str(error)) from error
+                raise versions.unavailable(error) from error
 
     # ------------------------------------------------------------------ reads
 
@@ -274,7 +274,10 @@ class Cacher:
         if not self._ready:
             raise errors.too_many_requests("storage is (re)initializing", 1)
         if not resource_version and not self._exclusive:
-            revision = await self._feed.backend.current_revision()
+            try:
+                revision = await self._feed.backend.current_revision()
+            except StorageUnavailableError as error:
+                raise versions.unavailable(error) from error
         if revision <= self.revision:
             return
         try:

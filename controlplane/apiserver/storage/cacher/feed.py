@@ -71,7 +71,7 @@ class Feed:
         await self._started.wait()
 
     def register(self, prefix: str, consumer: Consumer) -> None:
-        """Events under ``prefix``, ``/registry/<resource>/``, go to ``consumer`` from now on."""
+        """Events under ``prefix``, of two or three parts, go to ``consumer`` from now on."""
         if prefix in self._consumers:
             raise ValueError(f"{prefix} has a cache already")
         self._consumers[prefix] = consumer
@@ -133,7 +133,10 @@ class Feed:
                 self._recent = None
         for event in events:
             key = event.key
-            consumer = consumers.get(key[: key.find("/", key.find("/", 1) + 1) + 1])
+            end = key.find("/", key.find("/", 1) + 1) + 1
+            consumer = consumers.get(key[:end])
+            if consumer is None:  # /registry/services/specs/
+                consumer = consumers.get(key[: key.find("/", end) + 1])
             if consumer is not None:
                 consumer.apply(event)
         self._advance(events[-1].revision)

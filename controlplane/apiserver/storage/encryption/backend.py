@@ -21,13 +21,13 @@ from controlplane.apiserver.storage.interface import (
     Put,
     Range,
 )
+from controlplane.apiserver.storage.layout import resource_of
 
 _IDENTITY = Identity()
 _log = logging.getLogger(__name__)
-_ROOT = len("/registry/")
 
 Choose = Callable[[str], Transformer | None]
-"""The transformer of a resource, named as in keys (``secrets``, ``deployments.apps``); None where nothing is encrypted."""
+"""The transformer of a resource, named as in the configuration (``secrets``, ``deployments.apps``); None where nothing is encrypted."""
 
 
 class EncryptedBackend:
@@ -39,7 +39,7 @@ class EncryptedBackend:
         self._backend, self._choose = backend, choose
 
     def _transformer(self, key: str) -> Transformer | None:
-        return self._choose(key[_ROOT : key.find("/", _ROOT)])
+        return self._choose(resource_of(key))
 
     async def _opened(self, item: KeyValue) -> KeyValue:
         """Raises TransformError that names the key."""

@@ -15,11 +15,12 @@ from controlplane.apiserver.kinds.core.service.families import families_of, fami
 from controlplane.apiserver.kinds.core.service.picked import PickedText
 from controlplane.apiserver.registry.allocation import ALREADY_ALLOCATED_IP, Pool, RangeFullError, Reader, addresses
 from controlplane.apiserver.storage.encoding import encode
+from controlplane.apiserver.storage.layout import resource_prefix
 
 Object = dict[str, Any]
 
-PREFIX = "/registry/ipaddresses.networking.k8s.io/"
-_RANGES = "/registry/servicecidrs.networking.k8s.io/"
+PREFIX = resource_prefix("networking.k8s.io", "ipaddresses")
+_RANGES = resource_prefix("networking.k8s.io", "servicecidrs")
 
 
 class ClusterIPs:

@@ -112,7 +112,7 @@ async def test_address_and_node_port_are_claimed_and_released(backend: MemoryBac
     assert obj["spec"]["clusterIPs"] == [address]
     assert address.startswith("10.")
     assert 30000 <= port <= 32767
-    assert await backend.get(f"/registry/ipaddresses.networking.k8s.io/{address}")
+    assert await backend.get(f"/registry/ipaddresses/{address}")
     claim = await backend.get(f"/registry/ranges/servicenodeports/{port}")
     assert claim is not None
     assert claim.value == b"default/web"

@@ -1,6 +1,7 @@
 """What only a file can do: survive, be owned, be damaged, be full, forget on time."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sqlite3
@@ -341,6 +342,29 @@ async def test_backup_is_a_whole_database(backend: SQLiteBackend, tmp_path: Path
     assert await keys(copy) == await keys(backend)
     assert await copy.current_revision() == await backend.current_revision()
     await copy.close()
+
+
+async def test_a_file_of_schema_1_moves_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    old = {
+        "/registry/pods/default/a": "/registry/pods/default/a",
+        "/registry/nodes/n": "/registry/minions/n",
+        "/registry/services/default/s": "/registry/services/specs/default/s",
+        "/registry/deployments.apps/default/d": "/registry/deployments/default/d",
+        "/registry/apiservices.apiregistration.k8s.io/v1": "/registry/apiregistration.k8s.io/apiservices/v1",
+        "/registry/ranges/servicenodeports/30000": "/registry/ranges/servicenodeports/30000",
+    }
+    made = await SQLiteBackend.open(path)
+    await made.commit((), [Put(key, key.encode()) for key in old])
+    revision = await made.current_revision()
+    await made.close()
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version = 1")
+    again = await SQLiteBackend.open(path)
+    found = await again.range("/registry/")
+    await again.close()
+    assert {item.value.decode(): item.key for item in found.items} == old
+    assert found.revision == revision
 
 
 async def test_size_is_that_of_the_files(backend: SQLiteBackend, path: Path) -> None:
