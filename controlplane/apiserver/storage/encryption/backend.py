@@ -27,7 +27,7 @@ _IDENTITY = Identity()
 _log = logging.getLogger(__name__)
 
 Choose = Callable[[str], Transformer | None]
-"""The transformer of a resource, named as in the configuration (``secrets``, ``deployments.apps``); None where nothing is encrypted."""
+"""The transformer of a resource, as configured (``secrets``, ``deployments.apps``); None where nothing is encrypted."""
 
 
 class EncryptedBackend:
