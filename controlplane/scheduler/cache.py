@@ -28,6 +28,7 @@ class Cache:
         self._affine: dict[str, NodeInfo] = {}
         self._anti_terms: dict[tuple[str, str] | None, dict[tuple[str, AffinityTerm], None]] = {}  # by exact label
         self._labelled: dict[tuple[str, str, str], dict[str, None]] = {}  # namespace, key, value; empty key for all
+        self._claim_users: dict[str, dict[str, None]] = {}
         self._images: dict[str, int] = {}
         self._preferred_taints = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -67,6 +68,9 @@ class Cache:
             node = self._present.get(name)
             if node is not None and selector.matches(pod.labels):
                 yield pod, node
+
+    def users_of(self, claim: str) -> Iterator[PodInfo]:
+        return (self._pods[uid][0] for uid in self._claim_users.get(claim, _NO_UIDS))
 
     def nodes_with_image(self, image: str) -> int:
         return self._images.get(image, 0)
@@ -199,6 +203,8 @@ class Cache:
         self._pods[pod.uid] = (pod, node)
         for each in self._index_keys(pod):
             self._labelled.setdefault(each, {})[pod.uid] = None
+        for claim in pod.claims:
+            self._claim_users.setdefault(claim, {})[pod.uid] = None
         for term in pod.anti_affinity:
             self._anti_terms.setdefault(exact_pair(term.selector), {})[pod.uid, term] = None
         self._touch(info)
@@ -213,6 +219,11 @@ class Cache:
             del held[pod.uid]
             if not held:
                 del self._labelled[each]
+        for claim in pod.claims:
+            users = self._claim_users.get(claim, {})
+            users.pop(pod.uid, None)
+            if not users:
+                self._claim_users.pop(claim, None)
         for term in pod.anti_affinity:
             pair = exact_pair(term.selector)
             terms = self._anti_terms[pair]

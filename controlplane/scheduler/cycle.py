@@ -265,7 +265,8 @@ class _RoomForNominated:
         for other in promised:
             trial.add(other)
             for each in self._profile.filter_extensions:
-                each.add_pod(trial_state, pod, other, trial)
+                if _name(each) not in self._skipped:
+                    each.add_pod(trial_state, pod, other, trial)
         return self._profile.filter(trial_state, pod, trial, self._skipped)
 
 

@@ -35,7 +35,7 @@ class Handlers:
         all_pods.add_handler(on_add=self.pending_added, on_update=self.pending_updated, on_delete=self.pending_deleted,
                              where=is_pending)  # fmt: skip
 
-    def _tell(self, event: ClusterEvent) -> None:
+    def tell(self, event: ClusterEvent) -> None:
         for queue in self._queues:
             queue.happened(event)
 
@@ -43,7 +43,7 @@ class Handlers:
 
     def node_added(self, node: Object) -> None:
         self._cache.set_node(node)
-        self._tell(ClusterEvent(On.NODE, Action.ADD, None, node))
+        self.tell(ClusterEvent(On.NODE, Action.ADD, None, node))
 
     def node_updated(self, old: Object, new: Object) -> None:
         actions = node_changes(old, new)
@@ -51,11 +51,11 @@ class Handlers:
             return  # a heartbeat
         self._cache.set_node(new)
         if actions:
-            self._tell(ClusterEvent(On.NODE, actions, old, new))
+            self.tell(ClusterEvent(On.NODE, actions, old, new))
 
     def node_deleted(self, node: Object) -> None:
         self._cache.remove_node(name_of(node))
-        self._tell(ClusterEvent(On.NODE, Action.DELETE, node, None))
+        self.tell(ClusterEvent(On.NODE, Action.DELETE, node, None))
 
     # Namespaces matter only to affinity terms that select them by label
 
@@ -75,17 +75,17 @@ class Handlers:
         if queue is not None:
             queue.delete(uid_of(pod))
         if not mine or labels_of(pod):
-            self._tell(ClusterEvent(On.ASSIGNED_POD, Action.ADD, None, pod))
+            self.tell(ClusterEvent(On.ASSIGNED_POD, Action.ADD, None, pod))
 
     def assigned_updated(self, old: Object, new: Object) -> None:
         actions = pod_changes(old, new)
         self._cache.set_pod(new)
         if actions:
-            self._tell(ClusterEvent(On.ASSIGNED_POD, actions, old, new))
+            self.tell(ClusterEvent(On.ASSIGNED_POD, actions, old, new))
 
     def assigned_deleted(self, pod: Object) -> None:
         self._cache.remove_pod(uid_of(pod))
-        self._tell(ClusterEvent(On.ASSIGNED_POD, Action.DELETE, pod, None))
+        self.tell(ClusterEvent(On.ASSIGNED_POD, Action.DELETE, pod, None))
 
     # Pods that wait for one
 

@@ -19,6 +19,7 @@ from component.metrics import Registry
 from controlplane.scheduler.cache import Cache
 from controlplane.scheduler.config import SchedulerConfig
 from controlplane.scheduler.cycle import Cycle, Decision, Refusal
+from controlplane.scheduler.framework.interface import PreBindPlugin
 from controlplane.scheduler.framework.runtime import Profile
 from controlplane.scheduler.framework.status import Code, Status
 from controlplane.scheduler.framework.types import PodInfo
@@ -27,6 +28,7 @@ from controlplane.scheduler.plugins import catalog
 from controlplane.scheduler.plugins.default_binder import Post
 from controlplane.scheduler.plugins.default_preemption import Preemption
 from controlplane.scheduler.queue import Place, QueuedPod, SchedulingQueue
+from controlplane.scheduler.storage import ApiStorage
 
 SLOTS = 32
 _TURN = 4
@@ -51,16 +53,17 @@ class Scheduler:
     ) -> None:
         self.cache = Cache()
         self._lanes: dict[str, Lane] = {}
+        pods = informers.informer(PODS, field_selector=ACTIVE_PODS)
+        storage = ApiStorage(client, informers, pods, clock)
         for each in config.profiles:
-            profile = catalog.build(each, _poster(client))
+            profile = catalog.build(each, _poster(client), storage, clock)
             pre_enqueue = [plugin.pre_enqueue for plugin in profile.plugins if hasattr(plugin, "pre_enqueue")]
             queue = SchedulingQueue(clock, profile.cures(), pre_enqueue, config.initial_backoff, config.longest_backoff)
             cycle = Cycle(profile, self.cache, percentage=config.percentage_of_nodes)
             self._lanes[profile.scheduler_name] = Lane(client, recorder, clock, self.cache, queue, cycle, Measures(metrics))
         handlers = Handlers(self.cache, [lane.queue for lane in self._lanes.values()], self._queue_of)
-        handlers.register(
-            informers.informer(PODS, field_selector=ACTIVE_PODS), informers.informer(NODES), informers.informer(NAMESPACES)
-        )
+        handlers.register(pods, informers.informer(NODES), informers.informer(NAMESPACES))
+        storage.report(handlers.tell)
 
     def _queue_of(self, pod: Object) -> SchedulingQueue | None:
         lane = self._lanes.get((pod.get("spec") or {}).get("schedulerName") or "default-scheduler")
@@ -248,7 +251,7 @@ class Lane:
 
     async def _run_binds(self, queued: QueuedPod, decision: Decision) -> Status | None:
         for pre in self._profile.pre_binds:
-            status = await pre.pre_bind(decision.state, queued.info, decision.node)
+            status = await self._pre_bind(pre, queued.info, decision)
             if status is not None:
                 return status
         for each in self._profile.binds:
@@ -256,6 +259,16 @@ class Lane:
             if status is None or status.code is not Code.SKIP:
                 return status
         return Status(Code.ERROR, ("no bind plugin took the pod",))
+
+    async def _pre_bind(self, plugin: PreBindPlugin, pod: PodInfo, decision: Decision) -> Status | None:
+        """A plugin that waits for others, as for a volume to be made, gives its slot away for so long: it may be minutes."""
+        if not plugin.waits(decision.state):
+            return await plugin.pre_bind(decision.state, pod, decision.node)
+        self._slots.release()
+        try:
+            return await plugin.pre_bind(decision.state, pod, decision.node)
+        finally:
+            await self._slots.acquire()
 
     async def _binding_failed(self, queued: QueuedPod, decision: Decision, error: StatusError) -> None:
         """Gone, or bound by somebody else: forget it, the informer will tell. Anything else: try again after a pause."""

@@ -4,11 +4,13 @@ import itertools
 import random
 from typing import Any
 
-from apimachinery.meta import Object
+from apimachinery.meta import Object, key_of
+from component.clock import Clock
 from controlplane.scheduler.cache import Cache
 from controlplane.scheduler.config import ProfileConfig
 from controlplane.scheduler.cycle import Cycle, Decision, Refusal
 from controlplane.scheduler.framework.cycle_state import CycleState
+from controlplane.scheduler.framework.storage import NoStorage, Storage
 from controlplane.scheduler.framework.types import PodInfo
 from controlplane.scheduler.plugins import catalog
 
@@ -42,7 +44,14 @@ def make_node(name: str, *, cpu: str = "4", memory: str = "16Gi", pods: str = "1
 class Bench:
     """A cluster and a cycle over it, without queue or API server."""
 
-    def __init__(self, *nodes: Object, running: tuple[Object, ...] = (), profile: ProfileConfig | None = None) -> None:
+    def __init__(
+        self,
+        *nodes: Object,
+        running: tuple[Object, ...] = (),
+        profile: ProfileConfig | None = None,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.cache = Cache()
         for node in nodes:
             self.cache.set_node(node)
@@ -52,7 +61,7 @@ class Bench:
         async def post(namespace: str, name: str, binding: dict[str, Any]) -> object:
             raise AssertionError("decisions bind nothing")
 
-        self.cycle = Cycle(catalog.build(profile or ProfileConfig(), post), self.cache, random.Random(7))
+        self.cycle = Cycle(catalog.build(profile or ProfileConfig(), post, storage, clock), self.cache, random.Random(7))
 
     def decide(self, pod: Object) -> Decision | Refusal:
         return self.cycle.decide(PodInfo(pod))
@@ -83,3 +92,49 @@ class Bench:
         outcome = self.decide(pod)
         assert isinstance(outcome, Refusal), outcome
         return outcome.message()
+
+
+class HeldStorage(NoStorage):
+    """Volumes, claims, classes and the rest in dicts; what is written is held at once."""
+
+    def __init__(self, *objects: Object) -> None:
+        self.held: dict[str, dict[str, Object]] = {}
+        self.writes: list[Object] = []
+        for each in objects:
+            self.put(each)
+
+    def put(self, obj: Object) -> None:
+        self.held.setdefault(obj["kind"], {})[key_of(obj)] = obj
+
+    def _get(self, kind: str, key: str) -> Object | None:
+        return self.held.get(kind, {}).get(key)
+
+    def claim(self, namespace: str, name: str) -> Object | None:
+        return self._get("PersistentVolumeClaim", f"{namespace}/{name}")
+
+    def volume(self, name: str) -> Object | None:
+        return self._get("PersistentVolume", name)
+
+    def volumes(self) -> list[Object]:
+        return list(self.held.get("PersistentVolume", {}).values())
+
+    def storage_class(self, name: str) -> Object | None:
+        return self._get("StorageClass", name)
+
+    def csi_node(self, name: str) -> Object | None:
+        return self._get("CSINode", name)
+
+    def csi_driver(self, name: str) -> Object | None:
+        return self._get("CSIDriver", name)
+
+    def capacities(self, storage_class: str) -> list[Object]:
+        listed = self.held.get("CSIStorageCapacity", {}).values()
+        return [each for each in listed if each["storageClassName"] == storage_class]
+
+    async def write_volume(self, changed: Object) -> Object:
+        self.writes.append(changed)
+        self.put(changed)
+        return changed
+
+    async def write_claim(self, changed: Object) -> Object:
+        return await self.write_volume(changed)

@@ -34,6 +34,12 @@ class On:
     ASSIGNED_POD = "AssignedPod"
     PENDING_POD = "PendingPod"
     NAMESPACE = "Namespace"
+    CLAIM = "PersistentVolumeClaim"
+    VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CAPACITY = "CSIStorageCapacity"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ class Cluster(Protocol):
         """Running pods of one namespace that match, and where they run."""
         ...
 
+    def users_of(self, claim: str) -> Iterable[PodInfo]:
+        """Pods with a node that use a claim (``namespace/name``)."""
+        ...
+
     def nodes_with_image(self, image: str) -> int: ...
 
     @property
@@ -153,6 +157,10 @@ class PermitPlugin(Protocol):
 @runtime_checkable
 class PreBindPlugin(Protocol):
     name: ClassVar[str]
+
+    def waits(self, state: CycleState) -> bool:
+        """Whether ``pre_bind`` will wait for somebody else, for as long as that takes."""
+        ...
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None: ...
 

@@ -10,7 +10,7 @@ import orjson
 
 from apimachinery.labels import Selector, from_label_selector
 from apimachinery.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of
-from apimachinery.objects import nodes, pods, taints
+from apimachinery.objects import nodes, pods, taints, volumes
 from apimachinery.objects.affinity import Predicate, compile_required, node_affinity
 from apimachinery.objects.requests import PODS, Resources, allocatable, nonzero_requests, pod_requests
 
@@ -88,6 +88,7 @@ class PodInfo:
         "accepts",
         "affinity",
         "anti_affinity",
+        "claims",
         "images",
         "key",
         "labels",
@@ -127,6 +128,8 @@ class PodInfo:
         )
         self.affinity, self.preferred_affinity = _terms(pod, "podAffinity")
         self.anti_affinity, self.preferred_anti_affinity = _terms(pod, "podAntiAffinity")
+        names = (volumes.claim_name(pod, volume) for volume in spec.get("volumes") or ())
+        self.claims: tuple[str, ...] = tuple(f"{self.namespace}/{name}" for name in names if name)
         self.spread: list[dict[str, Any]] = list(spec.get("topologySpreadConstraints") or ())
         # Of the pod as it was when it was queued: ``pod`` itself is replaced by newer states, bound ones too.
         self.wanted_node = pods.node_name(pod)

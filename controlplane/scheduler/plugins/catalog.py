@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from component.clock import Clock, RealClock
 from controlplane.scheduler.config import ProfileConfig
 from controlplane.scheduler.framework.runtime import Profile
+from controlplane.scheduler.framework.storage import NoStorage, Storage
 from controlplane.scheduler.plugins.balanced_allocation import BalancedAllocation
 from controlplane.scheduler.plugins.default_binder import DefaultBinder, Post
 from controlplane.scheduler.plugins.image_locality import ImageLocality
@@ -16,9 +18,13 @@ from controlplane.scheduler.plugins.node_name import NodeName
 from controlplane.scheduler.plugins.node_ports import NodePorts
 from controlplane.scheduler.plugins.node_resources_fit import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFit
 from controlplane.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from controlplane.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from controlplane.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from controlplane.scheduler.plugins.scheduling_gates import SchedulingGates
 from controlplane.scheduler.plugins.taint_toleration import TaintToleration
+from controlplane.scheduler.plugins.volume_binding import VolumeBinding
+from controlplane.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from controlplane.scheduler.plugins.volume_zone import VolumeZone
 
 WEIGHTS: Mapping[str, int] = {
     TaintToleration.name: 3,
@@ -33,13 +39,13 @@ WEIGHTS: Mapping[str, int] = {
 
 # Names of upstream's that a configuration may mention without effect: what they do is built in, or has no objects here yet.
 _BUILT_IN = frozenset(
-    {"PrioritySort", "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits",
-     "DynamicResources"}
+    {"PrioritySort", "DefaultPreemption", "DynamicResources"}
 )  # fmt: skip
 
 
-def build(wanted: ProfileConfig, post: Post) -> Profile:
+def build(wanted: ProfileConfig, post: Post, storage: Storage | None = None, clock: Clock | None = None) -> Profile:
     """The profile's plugins, cheapest filters first. Raises click.UsageError for a name that no plugin has."""
+    storage, clock = storage or NoStorage(), clock or RealClock()
     everything: list[Any] = [
         SchedulingGates(),
         NodeUnschedulable(),
@@ -48,6 +54,10 @@ def build(wanted: ProfileConfig, post: Post) -> Profile:
         NodeAffinity(),
         NodePorts(),
         _fit(wanted.args.get(NodeResourcesFit.name) or {}),
+        VolumeRestrictions(storage),
+        NodeVolumeLimits(storage),
+        VolumeZone(storage),
+        VolumeBinding(storage, clock, float((wanted.args.get(VolumeBinding.name) or {}).get("bindTimeoutSeconds") or 600)),
         PodTopologySpread(),
         InterPodAffinity(),
         BalancedAllocation(),
