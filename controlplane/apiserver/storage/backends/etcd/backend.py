@@ -41,6 +41,8 @@ START_SECONDS = 20.0  # to wait for etcd at the start, as upstream
 WATCH_CHECK = 1.0  # seconds between two looks whether watches keep up
 SIZE_EVERY = 30.0  # upstream's --etcd-db-metric-poll-interval
 RANGE_ATTEMPT = 5.0  # a large range takes longer than a key
+WRITE_ATTEMPT = 2.0  # after which a write that can be repeated is; elections are over by then
+WRITE_PAUSE = 0.05
 OFFSET_KEY = "/registry/pybernetes.io/revision-offset"
 MARK_KEY = "/registry/pybernetes.io/progress"
 
@@ -152,22 +154,40 @@ class EtcdBackend:
             ],
         )
         try:
-            response = await self._call("KV", "Txn", request, safe=False, handled=(failures.NO_LEASE,))
+            if repeatable(conditions, operations):
+                return await self._commit_repeatedly(request, conditions, operations)
+            return self._outcome(await self._txn(request, CALL_SECONDS), conditions)
         except CallError:
             for one in request.success:
                 self._leases.forget(one.request_put.lease)
             return await self.commit(conditions, operations)
-        except OutcomeUnknownError:
-            if not repeatable(conditions, operations):
-                raise
-            response = await self._call("KV", "Txn", request, safe=False)
-            outcome = self._outcome(response, conditions)
-            if outcome.succeeded:
+
+    async def _commit_repeatedly(
+        self, request: pb.TxnRequest, conditions: Sequence[Condition], operations: Sequence[Operation]
+    ) -> Commit:
+        deadline = self._loop.time() + CALL_SECONDS
+        doubt: OutcomeUnknownError | None = None
+        while True:
+            try:
+                outcome = self._outcome(await self._txn(request, WRITE_ATTEMPT), conditions)
+            except OutcomeUnknownError as error:
+                if self._loop.time() + WRITE_ATTEMPT > deadline:
+                    raise
+                doubt = error
+                await asyncio.sleep(WRITE_PAUSE)
+                continue
+            if outcome.succeeded or doubt is None:
                 return outcome
             if (revision := done_before(conditions, operations, outcome)) is None:
-                raise
+                raise doubt
             return Commit(True, revision)
-        return self._outcome(response, conditions)
+
+    async def _txn(self, request: pb.TxnRequest, attempt: float) -> pb.TxnResponse:
+        """Raises CallError when a lease is gone."""
+        response: pb.TxnResponse = await self._call(
+            "KV", "Txn", request, safe=False, attempt=attempt, handled=(failures.NO_LEASE,)
+        )
+        return response
 
     def _outcome(self, response: pb.TxnResponse, conditions: Sequence[Condition]) -> Commit:
         revision = int(response.header.revision) + self._offset

@@ -22,7 +22,7 @@ class Compactor:
     async def tick(self) -> int:
         """One interval has passed. Returns the revision that was compacted to, 0 when it was not this server's turn."""
         target = self.revision
-        response = await self.members.call("KV", "Txn", _move(self.time, target), safe=False)
+        response = await self.members.call("KV", "Txn", _move(self.time, target), safe=False, attempt=CALL_SECONDS)
         self.revision = response.header.revision
         if not response.succeeded:
             found = response.responses[0].response_range.kvs

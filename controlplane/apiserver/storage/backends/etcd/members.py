@@ -138,7 +138,7 @@ class Members:
             while True:
                 member = self.pick()
                 left = deadline - self._now()
-                failure = await self._attempt(member, service, name, request, min(attempt, left) if safe else left)
+                failure = await self._attempt(member, service, name, request, min(attempt, left))
                 if not isinstance(failure, Failure):
                     return failure
                 if any(failure.says(text) for text in handled):
