@@ -101,7 +101,7 @@ def _finish(call: Call, code: int) -> None:
 def _keep(call: Call, answer: Answer) -> None:
     """For the audit log, under a policy."""
     if isinstance(answer, Reply) and call.record is not None:
-        call.record.response, call.record.response_type = answer.body, answer.content_type
+        call.record.response, call.record.response_type = bytes(answer.body), answer.content_type
     if call.on_response is not None:
         call.on_response(answer.status)
 

@@ -1,5 +1,6 @@
 """LIST: the cached bytes of each item joined into one body; nothing is decoded or encoded unless another form is asked for."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from apimachinery.codecs import negotiate
@@ -9,8 +10,11 @@ from controlplane.apiserver.endpoints.respond import accepted, compress, value_r
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.storage.interface import ListResult
 from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.pieces import PIECE, Pieces
 from controlplane.apiserver.wire.reply import Reply
 
+SHARED = 8 << 20  # bytes of a list that are kept for the next who asks
+_END = b"]}"
 PARTIAL_LIST = "PartialObjectMetadataList"
 
 
@@ -24,10 +28,10 @@ async def list_(call: Call, scope: Scope) -> Reply:
         metadata = {"resourceVersion": str(found.revision), **_paging(found)}
         reply = value_reply(call, await table.partial_list(found.entries, metadata), wanted)
     elif wanted.name == negotiate.JSON and "pretty" not in call.query:
-        reply = Reply(200, joined(scope, found))
+        reply = Reply(200, streamed(scope, found))
     else:
         reply = value_reply(call, listed(scope, found), wanted)
-    return await compress(call, reply)
+    return compress(call, reply)
 
 
 def _paging(found: ListResult) -> dict[str, Any]:
@@ -39,19 +43,56 @@ def _paging(found: ListResult) -> dict[str, Any]:
     return paging
 
 
+def streamed(scope: Scope, found: ListResult) -> Pieces:
+    """The list as JSON, made while it is sent. What comes after the metadata is shared by all who list the same."""
+    memo = found.memo
+    items: Items | None = memo.get("json") if memo is not None else None
+    if items is None:
+        items = Items([entry.item for entry in found.entries])
+        if memo is not None and items.length <= SHARED:
+            items.pieces = list(items)
+            memo.keep("json", items, items.length)
+    return Pieces(_head(scope, found), items, items.length)
+
+
 def joined(scope: Scope, found: ListResult) -> bytes:
     """The list as JSON bytes."""
+    return bytes(streamed(scope, found))
+
+
+class Items:
+    """The items of a list, each ready, and the end of the list; joined to pieces of a size that suits the connection."""
+
+    __slots__ = ("_items", "length", "pieces")
+
+    def __init__(self, items: Sequence[bytes]) -> None:
+        self._items = items
+        self.length = sum(map(len, items)) + max(len(items) - 1, 0) + len(_END)
+        self.pieces: Sequence[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.pieces) if self.pieces is not None else self._made()
+
+    def _made(self) -> Iterator[bytes]:
+        if not self._items:
+            yield _END
+            return
+        count = len(self._items)
+        at_once = max(PIECE * count // self.length, 1)
+        for start in range(0, count, at_once):
+            group = list(self._items[start : start + at_once])
+            group[-1] += b"," if start + at_once < count else _END  # one join over all else: each pass over megabytes shows
+            yield b",".join(group)
+
+
+def _head(scope: Scope, found: ListResult) -> bytes:
     gvk = scope.info.gvk
     metadata = f'"resourceVersion":"{found.revision}"'
     if found.continue_token:
         metadata += f',"continue":"{found.continue_token}"'
         if found.remaining is not None:
             metadata += f',"remainingItemCount":{found.remaining}'
-    head = f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['
-    parts = [entry.item for entry in found.entries] or [b""]
-    parts[0] = head.encode() + parts[0]  # one join over all, because each pass over megabytes shows
-    parts[-1] += b"]}"
-    return b",".join(parts)
+    return f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['.encode()
 
 
 def listed(scope: Scope, found: ListResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from apimachinery import errors, fieldpath, fields, labels
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.registry.strategy import Strategy
-from controlplane.apiserver.storage.interface import ListOptions, Matches, Traits, WatchOptions
+from controlplane.apiserver.storage.interface import ListOptions, Matches, WatchOptions
 from controlplane.apiserver.wire.info import is_true
 
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
@@ -87,18 +87,35 @@ class Selection:
     @property
     def matches(self) -> Matches | None:
         """None when everything matches, so that nobody is asked."""
-        by_label, by_field = self.by_label, self.by_field
-        if by_label.empty and by_field.empty:
-            return None
-        if by_field.empty:
-            return lambda traits: by_label.matches(traits.labels)
-        if by_label.empty:
-            return lambda traits: by_field.matches(traits.fields)
+        if self.by_label.nothing:
+            return lambda traits: False
+        tests = [*map(_field_test, self.by_field.requirements), *map(_label_test, self.by_label.requirements)]
+        if len(tests) < 2:
+            return tests[0] if tests else None
+        if len(tests) == 2:
+            first, second = tests
+            return lambda traits: first(traits) and second(traits)
+        return lambda traits: all(test(traits) for test in tests)
 
-        def both(traits: Traits) -> bool:
-            return by_field.matches(traits.fields) and by_label.matches(traits.labels)
+    def __str__(self) -> str:
+        """Equal for selections that match the same; empty when everything matches."""
+        return f"{self.by_label}&{self.by_field}" if self.by_label.requirements or self.by_field.requirements else ""
 
-        return both
+
+def _field_test(requirement: fields.Requirement) -> Matches:
+    """A list asks this of every object, so the usual operator costs one call."""
+    name, value = requirement.field, requirement.value
+    if requirement.operator == "=":
+        return lambda traits: traits.fields.get(name, "") == value
+    return lambda traits: traits.fields.get(name, "") != value
+
+
+def _label_test(requirement: labels.Requirement) -> Matches:
+    name = requirement.key
+    if requirement.operator in ("=", "=="):
+        (value,) = requirement.values
+        return lambda traits: traits.labels.get(name) == value
+    return lambda traits: requirement.matches(traits.labels)
 
 
 def selection(query: Mapping[str, str], strategy: Strategy, name: str = "") -> Selection:
@@ -140,7 +157,7 @@ def list_options(query: Mapping[str, str], strategy: Strategy) -> ListOptions:
     _check_list(version, match, token, query)
     limit = integer(query["limit"]) if query.get("limit") else 0
     timeout_seconds(query)  # a list ends in time anyway; what is no number is refused all the same
-    return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.by_field.equals())
+    return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.by_field.equals(), str(chosen))
 
 
 def _check_list(version: str, match: str, token: str, query: Mapping[str, str]) -> None:

@@ -239,6 +239,17 @@ class ListOptions:
     continue_token: str = ""
     matches: Matches | None = None
     field_equals: tuple[tuple[str, str], ...] = ()  # exact field requirements, for indexes; matches still decides
+    selector: str = ""  # a text that is equal only for equal ``matches``, so that equal lists are found again; "" for none
+
+
+class Memo(Protocol):
+    """What readers made of the entries of a list, for the next reader of the same entries. It may forget at any time."""
+
+    def get(self, name: str) -> Any: ...
+
+    def keep(self, name: str, value: Any, size: int) -> None:
+        """``size`` is in bytes; what would be too much is not kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +258,7 @@ class ListResult:
     revision: int
     continue_token: str = ""
     remaining: int | None = None
+    memo: Memo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 Endpoints return a :class:`Reply` (or, for streams, any aiohttp StreamResponse they have already written); ``chain`` finishes it.
 """
 
+import asyncio
 import time
+import zlib
 from collections.abc import Iterable
 from email.utils import formatdate
 from http import HTTPStatus
@@ -11,9 +13,13 @@ from typing import Any, Protocol
 
 from aiohttp.web_request import BaseRequest
 
+from controlplane.apiserver.wire.pieces import Pieces, sliced
+
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
-_DRAIN_ABOVE = 64 * 1024
+_AT_ONCE = 64 * 1024  # a body up to here goes out with its head
+_TURN = 8  # pieces between two turns of the loop
+STALLED_SECONDS = 60.0  # how long a connection may take nothing of an answer
 
 
 class Answer(Protocol):
@@ -46,12 +52,12 @@ class Dates:
 class Reply:
     """A complete answer. ``body`` may be shared bytes; it is never copied before it reaches the transport."""
 
-    __slots__ = ("body", "content_type", "headers", "keep_alive", "status", "trailer")
+    __slots__ = ("body", "content_type", "gzip", "headers", "keep_alive", "status", "trailer")
 
     def __init__(
         self,
         status: int,
-        body: bytes = b"",
+        body: bytes | Pieces = b"",
         content_type: str = JSON,
         headers: Iterable[tuple[str, str]] = (),
         trailer: bytes = b"",
@@ -62,6 +68,7 @@ class Reply:
         self.headers: list[tuple[str, str]] = list(headers)
         self.keep_alive: bool | None = True
         self.trailer = trailer  # constant header lines that chain adds (audit id, date)
+        self.gzip = False  # whether the body is to be compressed on its way
 
     def head(self) -> bytes:
         lines = [
@@ -69,7 +76,7 @@ class Reply:
             self.trailer,
             b"Content-Type: ",
             self.content_type.encode(),
-            b"\r\nContent-Length: %d\r\n" % len(self.body),
+            _GZIPPED if self.gzip else b"\r\nContent-Length: %d\r\n" % len(self.body),
         ]
         for name, value in self.headers:
             lines.append(f"{name}: {_one_line(value)}\r\n".encode())
@@ -81,21 +88,64 @@ class Reply:
     async def prepare(self, request: BaseRequest) -> None:
         if not request.keep_alive:
             self.keep_alive = False
-        transport = request.transport
+        transport, body = request.transport, self.body
         if transport is None:
             return
         head = self.head()
-        if request.method == "HEAD" or not self.body:
+        if request.method == "HEAD" or not body:
             transport.write(head)
-        elif len(self.body) < _DRAIN_ABOVE:
-            transport.write(head + self.body)
+        elif self.gzip:
+            transport.write(head)
+            await self._send_packed(request, transport)
+        elif len(body) <= _AT_ONCE:
+            transport.write(head + bytes(body))
         else:
-            transport.write(head)
-            transport.write(self.body)
-            await request.writer.drain()
+            await self._send(request, transport, head)
+
+    async def _send(self, request: BaseRequest, transport: asyncio.Transport, head: bytes) -> None:
+        if isinstance(self.body, Pieces):
+            head += self.body.lead
+        for number, piece in enumerate(_after_lead(self.body)):
+            if number:
+                transport.write(piece)
+            else:
+                transport.writelines((head, piece))
+            await _turn(request, transport, number)
+
+    async def _send_packed(self, request: BaseRequest, transport: asyncio.Transport) -> None:
+        """Level 1, and off the loop, where zlib works without the interpreter lock."""
+        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        packed = packer.compress(self.body.lead) if isinstance(self.body, Pieces) else b""
+        for number, piece in enumerate(_after_lead(self.body)):
+            packed += await asyncio.to_thread(packer.compress, piece)
+            if packed:
+                transport.write(b"%x\r\n%b\r\n" % (len(packed), packed))
+                packed = b""
+                await _turn(request, transport, number)
+        packed += await asyncio.to_thread(packer.flush)
+        transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed))
 
     async def write_eof(self) -> None:
         """Everything has been written by ``prepare``."""
+
+
+def _after_lead(body: bytes | Pieces) -> Iterable[bytes | memoryview]:
+    return sliced(body) if isinstance(body, bytes) else body.rest
+
+
+async def _turn(request: BaseRequest, transport: asyncio.Transport, number: int) -> None:
+    """Let the connection take what it was given, and others have their turn. Raises ConnectionError when it is gone or stuck."""
+    if request.protocol.writing_paused:
+        try:
+            async with asyncio.timeout(STALLED_SECONDS):
+                await request.writer.drain()
+        except TimeoutError:
+            transport.abort()
+            raise ConnectionResetError("the client does not read its answer") from None
+    elif number % _TURN == _TURN - 1:
+        await asyncio.sleep(0)
+    if transport.is_closing():
+        raise ConnectionResetError("the client went away")
 
 
 def _one_line(value: str) -> str:
@@ -103,3 +153,4 @@ def _one_line(value: str) -> str:
 
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_GZIPPED = b"\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\nTransfer-Encoding: chunked\r\n"

@@ -1,8 +1,10 @@
 """Lists, watches and the forms in which objects can be asked for."""
 
 import asyncio
+import contextlib
 import gzip
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from controlplane.apiserver.wire import reply
 from tests.support.apiserver import TestServer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -109,6 +112,43 @@ async def test_large_lists_are_compressed_for_clients_that_take_it(server: TestS
     async with request as answer:
         assert answer.headers["Content-Encoding"] == "gzip"
         assert len(json.loads(gzip.decompress(await answer.read()))["items"]) == 1
+
+
+async def test_a_large_list_arrives_whole_in_every_form(server: TestServer) -> None:
+    for number in range(30):
+        meta = {"name": f"m{number:03}"}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": str(number) * 30_000}}
+        await server.request("POST", MAPS, body)
+    plain = {"Accept-Encoding": "identity"}
+    whole = await server.request("GET", MAPS, headers=plain)
+    assert int(whole.headers["Content-Length"]) == len(whole.body) > 1_000_000
+    again = await server.request("GET", MAPS, headers=plain)
+    packed = await server.request("GET", MAPS, headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert whole.json["items"] == again.json["items"] == packed.json["items"]
+    assert [item["data"]["k"][:2] for item in whole.json["items"]] == [(str(number) * 2)[:2] for number in range(30)]
+    page = (await server.request("GET", f"{MAPS}?limit=20")).json
+    rest = (await server.request("GET", f"{MAPS}?limit=20&continue={page['metadata']['continue']}")).json
+    assert page["items"] + rest["items"] == whole.json["items"]
+
+
+async def test_who_does_not_read_the_answer_is_disconnected(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reply, "STALLED_SECONDS", 0.2)
+    for number in range(12):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{number}"}, "data": {"k": "x" * 900_000}}
+        await server.request("POST", MAPS, body)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls, limit=1024)
+    head = f"GET {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.admin_token}\r\n\r\n"
+    writer.write(head.encode())
+    await reader.readuntil(b"\r\n")
+    await asyncio.sleep(1)
+    got = 0
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        async with asyncio.timeout(10):
+            while data := await reader.read(1 << 20):
+                got += len(data)
+    assert got < 12 * 900_000
+    writer.close()
 
 
 async def test_a_watch_shows_what_happens_after_its_version(server: TestServer) -> None:

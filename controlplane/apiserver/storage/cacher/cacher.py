@@ -21,6 +21,7 @@ from controlplane.apiserver.storage.cacher.event import Event
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.cacher.history import History
 from controlplane.apiserver.storage.cacher.index import ObjectIndex
+from controlplane.apiserver.storage.cacher.recent import RecentLists
 from controlplane.apiserver.storage.cacher.sharing import Sharing
 from controlplane.apiserver.storage.cacher.snapshots import Snapshots
 from controlplane.apiserver.storage.cacher.watcher import Watcher
@@ -72,6 +73,7 @@ class Cacher:
         self._history = History(0)
         self._dispatch = Dispatch(collection)
         self._snapshots = Snapshots()
+        self._recent = RecentLists(asyncio.get_running_loop().call_later)
         self._loaded = 0  # the revision of the last load
         self._changed = 0  # the revision of the last change in this collection
         self._waiting: list[BackendEvent] | None = None  # events that came while loading
@@ -104,6 +106,7 @@ class Cacher:
         self._ready, self._waiting = False, []
         self._dispatch.end_all()
         self._snapshots.clear()
+        self._recent.clear()
         index, revision = await self._read(0)
         self._serve(index, revision, self._waiting)
 
@@ -133,6 +136,7 @@ class Cacher:
         """End all watches and serve no more."""
         self._ready = False
         self._dispatch.end_all()
+        self._recent.clear()
 
     def close(self) -> None:
         """Leave the feed, for a collection that is no longer served."""
@@ -164,6 +168,8 @@ class Cacher:
         if event.value is not None:
             entry = self._entry(event.key, event.value, event.revision)
         self._snapshots.before_change(self._changed, event.revision, self._time(), self._state)
+        if self._recent:
+            self._recent.clear()
         previous = self._index.put(entry) if entry is not None else self._index.remove(event.key)
         self._changed = event.revision
         self._events += 1
@@ -248,18 +254,29 @@ class Cacher:
 
     def _list_now(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
         revision = reading.revision if reading.mode in (versions.EXACT, versions.CONTINUE) and reading.revision else self.revision
+        found = None
+        if options.matches is None or options.selector:
+            key = (prefix, options.selector, reading.start, reading.limit)
+            found = self._recent.get(key) or self._recent.put(key, self._choose(prefix, reading, options))
+        else:
+            found = self._choose(prefix, reading, options)
+        token = ""
+        if found.continue_token:
+            self._snapshots.want()
+            token = versions.encode_continue(found.entries[-1].key, prefix, revision)
+        return ListResult(found.entries, revision, token, found.remaining, found.memo)
+
+    def _choose(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
+        """From what is now; revision and token are the caller's to fill in."""
         if not reading.limit and not reading.start:
             narrowed = self._index.narrow(prefix, options.field_equals) if options.field_equals else None
             entries = self._index.scan(prefix) if narrowed is None else narrowed
-            return ListResult(reads.select(entries, options.matches), revision)
+            return ListResult(reads.select(entries, options.matches), 0)
         limit = reading.limit
         stop = limit or None if options.matches is None else None  # a selector may have to look at all of them
         entries = self._index.scan(prefix, reading.start, stop)
         first, last = self._index.bounds(prefix, reading.start)
-        result = reads.page(entries, last - first - len(entries), prefix, revision, limit, options.matches)
-        if result.continue_token:
-            self._snapshots.want()
-        return result
+        return reads.page(entries, last - first - len(entries), prefix, 0, limit, options.matches)
 
     async def _list_past(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
         """At a revision that has been overtaken: from what was kept of it, or from the backend."""
