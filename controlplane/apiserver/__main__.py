@@ -83,8 +83,19 @@ PARAMS: list[click.Parameter] = [
     option("--authorization-webhook-cache-unauthorized-ttl", type=DURATION, default="30s", help="The same for refusals."),
     option("--authentication-token-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server that reviews tokens."),
     option("--authentication-token-webhook-cache-ttl", type=DURATION, default="2m", help="How long its word counts."),
-    option("--max-requests-inflight", type=int, default=400, help="Reads under way at once; 0 for no bound."),
-    option("--max-mutating-requests-inflight", type=int, default=200, help="Writes under way at once; 0 for no bound."),
+    switch("--enable-priority-and-fairness", True, "Let FlowSchemas and PriorityLevelConfigurations decide whose turn it is."),
+    option(
+        "--max-requests-inflight",
+        type=click.IntRange(min=0),
+        default=400,
+        help="Together with the next flag the seats that priority levels share; without priority and fairness, reads at once.",
+    ),
+    option(
+        "--max-mutating-requests-inflight",
+        type=click.IntRange(min=0),
+        default=200,
+        help="See --max-requests-inflight; without priority and fairness, writes at once; 0 for no bound.",
+    ),
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
     option("--event-ttl", type=DURATION, default="1h", help="How long events are kept."),
     option("--runtime-config", type=KEY_VALUES, default="", help="What to serve: group/version=true or false, api/beta=true..."),
@@ -202,6 +213,10 @@ def _admission(options: Mapping[str, Any]) -> Admission:
 
 
 def _check_values(options: Mapping[str, Any]) -> None:
+    seats = options["max_requests_inflight"] + options["max_mutating_requests_inflight"]
+    if options["enable_priority_and_fairness"] and seats <= 0:
+        text = "--max-requests-inflight and --max-mutating-requests-inflight: together they must be positive"
+        raise click.UsageError(f"{text} with --enable-priority-and-fairness")
     ranges = options["service_cluster_ip_range"]
     for text in ranges:
         try:
@@ -235,6 +250,7 @@ def _serving(options: Mapping[str, Any]) -> Serving:
         options["max_requests_inflight"],
         options["max_mutating_requests_inflight"],
         options["request_timeout"],
+        priority_and_fairness=options["enable_priority_and_fairness"],
     )
 
 

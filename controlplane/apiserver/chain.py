@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from aiohttp.web_request import BaseRequest
-from prometheus_client import Gauge
 
 from apimachinery import errors
 from apimachinery.codecs.json import encode
@@ -18,11 +18,13 @@ from controlplane.apiserver.endpoints.watch import WatchAnswer
 from controlplane.apiserver.filters.audit import audit, audit_received
 from controlplane.apiserver.filters.authenticate import authenticate
 from controlplane.apiserver.filters.authorize import authorize
+from controlplane.apiserver.filters.deadline import deadline
 from controlplane.apiserver.filters.impersonate import impersonate
-from controlplane.apiserver.filters.in_flight import in_flight, is_long_running
 from controlplane.apiserver.filters.interface import Filter
+from controlplane.apiserver.filters.long_running import is_long_running
 from controlplane.apiserver.filters.metrics import RequestMetrics, measure
 from controlplane.apiserver.filters.request_info import request_info
+from controlplane.apiserver.filters.too_many import TooManyRequests
 from controlplane.apiserver.storage.interface import StorageUnavailableError
 from controlplane.apiserver.storage.versions import unavailable
 from controlplane.apiserver.wire.call import Call
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 
 # Reads come from memory, and storage bounds the wait for freshness itself; a timer for each would be 6 % of a GET.
 _UNTIMED = frozenset({"get", "list"})
+_AT_ONCE = 64 * 1024  # bytes of an answer that are handed to the connection without waiting for it
 
 Route = Callable[[Call], Awaitable[Answer]]
 
@@ -43,10 +46,8 @@ class Parts:
     authenticator: Authenticator
     authorizer: Authorizer
     metrics: RequestMetrics
-    inflight: Gauge
+    seats: Filter  # priority and fairness, or what stands in for it
     audit_sink: Sink | None
-    max_reads: int
-    max_writes: int
     request_timeout: float
     audit_policy: Policy | None = None
     user_headers: Sequence[str] = ()  # by which a front proxy names users
@@ -59,10 +60,11 @@ def filters(parts: Parts) -> list[Filter]:
         measure(parts.metrics),  # counts also what is refused below
         # before authentication: refused requests are events too
         audit(parts.audit_sink, parts.audit_policy) if parts.audit_sink else None,
+        deadline(parts.request_timeout),  # what takes a place from here on has an end
         authenticate(parts.authenticator, parts.user_headers),
         audit_received(parts.audit_sink, parts.audit_policy) if parts.audit_sink and parts.audit_policy else None,
         impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
-        in_flight(parts.max_reads, parts.max_writes, parts.inflight),  # after authentication: administrators are never shut out
+        parts.seats,  # knows whom the request speaks for, and bounds how much of the rest is done at once
         authorize(parts.authorizer),
     ]
     return [step for step in ordered if step is not None]
@@ -83,14 +85,40 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
             if call.record is not None:
                 _keep(call, answer)
             _decorate(call, answer, dates)
+            if isinstance(answer, Reply) and len(answer.body) > _AT_ONCE:
+                return Held(answer, lambda: _finish(call, code))
             return answer
         finally:
             if isinstance(answer, WatchAnswer):
                 answer.on_end = lambda: _finish(call, code)
-            else:
+            elif not isinstance(answer, Reply) or len(answer.body) <= _AT_ONCE:
                 _finish(call, code)
 
     return handle
+
+
+class Held:
+    """A long answer: its request is over, and its seat free, when the client has taken it or gone."""
+
+    def __init__(self, answer: Reply, over: Callable[[], None]) -> None:
+        self._answer, self._over = answer, over
+
+    @property
+    def status(self) -> int:
+        return self._answer.status
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return self._answer.keep_alive
+
+    async def prepare(self, request: BaseRequest) -> None:
+        try:
+            await self._answer.prepare(request)
+        finally:
+            self._over()
+
+    async def write_eof(self) -> None:
+        await self._answer.write_eof()
 
 
 def _finish(call: Call, code: int) -> None:
@@ -112,10 +140,12 @@ async def _answer(call: Call, steps: Sequence[Filter], route: Route, seconds: fl
             pending = step(call)
             if pending is not None:
                 await pending
-        if call.info.verb in _UNTIMED or is_long_running(call):
+        if is_long_running(call) or (call.info.verb in _UNTIMED and call.seconds >= seconds):
             return await route(call)
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(call.seconds - (time.perf_counter() - call.started)):
             return await route(call)
+    except TooManyRequests as refusal:
+        return refusal.reply()
     except errors.StatusError as problem:
         return failure(problem)
     except TimeoutError:
@@ -140,7 +170,7 @@ def _decorate(call: Call, answer: Answer, dates: Dates) -> None:
     if not isinstance(answer, Reply | WatchAnswer):
         return
     audit_id = call.audit_id.encode("ascii", "ignore")
-    answer.trailer = b"Audit-Id: %b\r\nCache-Control: no-cache, private\r\n%b" % (audit_id, dates.line())
+    answer.trailer = b"Audit-Id: %b\r\nCache-Control: no-cache, private\r\n%b%b" % (audit_id, call.flow_headers, dates.line())
     if call.warnings and isinstance(answer, Reply):
         answer.headers += [("Warning", f"299 - {_quoted(text)}") for text in dict.fromkeys(call.warnings)]
 

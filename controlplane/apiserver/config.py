@@ -19,10 +19,11 @@ class Serving:
     bind_address: str = "0.0.0.0"  # noqa: S104 - upstream's default; certificates and authorization guard it
     port: int = 6443
     advertise_address: str = ""  # what the kubernetes Service points at; empty: the bind address, or the default route's
-    max_reads: int = 400
+    max_reads: int = 400  # with priority and fairness the sum of both is how many seats there are
     max_writes: int = 200
     request_timeout: float = 60.0
     drain_seconds: float = 10.0
+    priority_and_fairness: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,11 @@ class PostStart:
         if not self._done:
             raise RuntimeError("the cluster's own objects have not all been written yet")
 
+    async def note_dangling(self) -> None:
+        """FlowSchemas and priority levels have changed: their conditions follow, once the first of them have been written."""
+        if self._done:
+            await self._requests.note_dangling()
+
     async def run(self, address: str, port: int) -> None:
         await self._namespaces()
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group

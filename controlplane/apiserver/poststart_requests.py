@@ -28,6 +28,8 @@ Ensure = Callable[[str, Object, Callable[[Object, Object], Object | None]], Coro
 _SERVICES = f"apiservices.{apiservice.GROUP}"
 _SCHEMAS, _LEVELS = f"flowschemas.{bootstrap.GROUP}", f"prioritylevelconfigurations.{bootstrap.GROUP}"
 
+_CONSUMER = "api-priority-and-fairness-config-consumer-v1"  # upstream's field manager for conditions
+
 
 async def _no_admission(obj: Object, old: Object | None) -> None:
     """The server's own objects need nobody's leave."""
@@ -51,7 +53,22 @@ class RequestObjects:
         async with asyncio.TaskGroup() as tasks:
             for resource, obj in bootstrap.objects():
                 tasks.create_task(self._ensure(resource, clone(obj), upkeep.mended))
-        await self._note_dangling()
+        await self._retire_flow_objects()
+        await self.note_dangling()
+
+    async def note_dangling(self) -> None:
+        """Each FlowSchema says whether its priority level exists."""
+        levels = {held["metadata"]["name"] for held in await self._all(_LEVELS)}
+        now = datetime.now(UTC)
+
+        async def change(newest: Object) -> Object | None:
+            return upkeep.with_dangling(newest, levels, now)
+
+        for schema in await self._all(_SCHEMAS):
+            if upkeep.with_dangling(schema, levels, now) is not None:
+                context = Context(SERVER, "", schema["metadata"]["name"], "update", now, "status", field_manager=_CONSUMER)
+                with contextlib.suppress(errors.StatusError):  # it has gone meanwhile
+                    await self._stores[_SCHEMAS].update(context, change, _no_admission, STATUS)
 
     async def _retire_services(self) -> None:
         """APIServices of versions that are no longer served go."""
@@ -63,18 +80,14 @@ class RequestObjects:
                 with contextlib.suppress(errors.StatusError):  # somebody else was faster
                     await self._stores[_SERVICES].delete(_context(metadata["name"], "delete"), {}, _no_admission)
 
-    async def _note_dangling(self) -> None:
-        levels = {held["metadata"]["name"] for held in await self._all(_LEVELS)}
-        now = datetime.now(UTC)
-
-        async def change(newest: Object) -> Object | None:
-            return upkeep.with_dangling(newest, levels, now)
-
-        for schema in await self._all(_SCHEMAS):
-            if upkeep.with_dangling(schema, levels, now) is not None:
-                with contextlib.suppress(errors.StatusError):  # it has gone meanwhile
-                    context = _context(schema["metadata"]["name"], "update", "status")
-                    await self._stores[_SCHEMAS].update(context, change, _no_admission, STATUS)
+    async def _retire_flow_objects(self) -> None:
+        """What an earlier version suggested and this one does not goes, unless somebody has made it theirs."""
+        for resource in (_SCHEMAS, _LEVELS):
+            wanted = {obj["metadata"]["name"] for name, obj in bootstrap.objects() if name == resource}
+            for held in await self._all(resource):
+                if held["metadata"]["name"] not in wanted and upkeep.is_ours(held):
+                    with contextlib.suppress(errors.StatusError):  # somebody else was faster
+                        await self._stores[resource].delete(_context(held["metadata"]["name"], "delete"), {}, _no_admission)
 
     async def _all(self, resource: str) -> list[Object]:
         store = self._stores.get(resource)
@@ -83,8 +96,8 @@ class RequestObjects:
         return [entry.decode() for entry in (await store.list("", ListOptions())).entries]
 
 
-def _context(name: str, verb: str, subresource: str = "") -> Context:
-    return Context(SERVER, "", name, verb, datetime.now(UTC), subresource, field_manager="kube-apiserver")
+def _context(name: str, verb: str) -> Context:
+    return Context(SERVER, "", name, verb, datetime.now(UTC), field_manager="kube-apiserver")
 
 
 def _same_spec(stored: Object, wanted: Object) -> Object | None:

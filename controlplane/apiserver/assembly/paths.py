@@ -2,7 +2,7 @@
 
 import asyncio
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from apimachinery import errors
 from apimachinery.codecs import negotiate
@@ -33,6 +33,7 @@ def paths_for(
     refresh: Callable[[], None],
     believed: Believed,
     issuer: str,
+    unlisted: Mapping[str, PathEndpoint],
 ) -> Paths:
     discovery = Discovery(listed, address)
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -54,7 +55,7 @@ def paths_for(
         exact[probe] = prefixes[probe + "/"] = health(checks)
     groups = [f"/apis/{group}" for group in discovery.groups() if group]
     versions = [f"/apis/{group}/{each}" for group in discovery.groups() if group for each in discovery.versions(group)]
-    return Paths(exact, prefixes, [*exact, "/api/v1", *groups, *versions])
+    return Paths({**exact, **unlisted}, prefixes, [*exact, "/api/v1", *groups, *versions])
 
 
 def _send(call: Call, found: DiscoveryDocument) -> Reply:

@@ -19,6 +19,7 @@ from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
+from controlplane.apiserver.assembly.flow_control import Note, seats_for
 from controlplane.apiserver.assembly.remote import Remote, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
@@ -32,6 +33,7 @@ from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.reviews import Judges
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.filters.authorize import authorize
+from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.filters.metrics import RequestMetrics
 from controlplane.apiserver.kinds import served
 from controlplane.apiserver.kinds.catalog import strategies
@@ -43,6 +45,7 @@ from controlplane.apiserver.routing import Router
 from controlplane.apiserver.server import Handler, prepare_tls, server_for
 from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
+from controlplane.apiserver.wire.info import RequestInfo
 
 _log = logs.get(__name__)
 MEND_SECONDS = 10.0  # upstream looks after the kubernetes Service as often
@@ -85,6 +88,7 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class _Wired:
+    seats: Filter
     router: Router
     authenticator: Authenticator
     authorizer: Authorizer
@@ -105,7 +109,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
             base.metrics.collectors.register(EncryptionMetrics(base.encryption))
             supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
         live = await _make_live(config, base.stores, supervisor, stack)
-        wired = _wire(config, base, live)
+        wired = _wire(config, base, live, supervisor, poststart.note_dangling)
         parts = await _chain_parts(config, base, wired, stack)
         address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
         where = advertised(config), address.port
@@ -138,12 +142,10 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     requests = RequestMetrics()
     base.metrics.collectors.register(requests)
     base.metrics.collectors.register(StorageMetrics(base.caches.by_prefix, base.backend))
-    serving = config.serving
-    limits = (serving.max_reads, serving.max_writes, serving.request_timeout)
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
-    inflight = base.metrics.gauge("apiserver_current_inflight_requests", "Requests under way.", ("request_kind",))
-    return chain.Parts(wired.authenticator, wired.authorizer, requests, inflight, sink, *limits, policy, user_headers)
+    timeout = config.serving.request_timeout
+    return chain.Parts(wired.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers)
 
 
 async def _listen(
@@ -176,7 +178,7 @@ def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
     health.add("informer-sync", poststart.check, ("readyz",))
 
 
-def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
+def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note: Note) -> _Wired:
     schemas = schema.load()
     stores = base.stores
     lookup = resources.lookup_in(stores)
@@ -192,8 +194,15 @@ def _wire(config: Config, base: _Base, live: _Live) -> _Wired:
     listed = listed_resources(base.kinds)
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
-    known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer)
-    return _Wired(Router(table, known), believed.authenticator, authorizer)
+    volumes = {(kind.info.gvk.group, kind.info.plural): base.caches.of(kind).volume for kind in base.kinds}
+
+    def stats(info: RequestInfo) -> tuple[int, int] | None:
+        volume = volumes.get((info.api_group, info.resource))
+        return volume() if volume is not None else None
+
+    seats, dumps = seats_for(config.serving, stores, stats, base.metrics, supervisor, note)
+    known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer, dumps)
+    return _Wired(seats, Router(table, known), believed.authenticator, authorizer)
 
 
 def _probes(backend: Backend) -> dict[str, Probe]:

@@ -144,6 +144,8 @@ async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
         if problem.code != 410:
             raise
         stream = _ErrorOnly(problem)
+    if call.on_caught_up is not None:
+        stream.when_caught_up(call.on_caught_up)
     if read_socket.asked(call):
         return await _over_socket(call, scope, stream, wanted, seconds, open_watches)
     content_type = f"{negotiate.PROTOBUF};stream=watch" if wanted.name == negotiate.PROTOBUF else negotiate.JSON
@@ -214,6 +216,9 @@ class _ErrorOnly:
     async def batch(self) -> Sequence[WatchFrame]:
         frames, self._frames = self._frames, []
         return frames
+
+    def when_caught_up(self, act: Callable[[], None]) -> None:
+        act()
 
     def close(self) -> None:
         """Ends by itself."""

@@ -7,8 +7,8 @@ from controlplane.apiserver.audit.event import event
 from controlplane.apiserver.audit.policy import Level, Policy
 from controlplane.apiserver.audit.record import Record
 from controlplane.apiserver.audit.sinks import Sink
-from controlplane.apiserver.filters.in_flight import is_long_running
 from controlplane.apiserver.filters.interface import Filter
+from controlplane.apiserver.filters.long_running import is_long_running
 from controlplane.apiserver.wire.call import Call
 
 _LOGGED = frozenset({"create", "update", "patch", "delete", "deletecollection"})

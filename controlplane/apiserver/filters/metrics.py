@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controlplane.apiserver.filters.in_flight import is_long_running
 from controlplane.apiserver.filters.interface import Filter
+from controlplane.apiserver.filters.long_running import is_long_running
 from controlplane.apiserver.wire.call import Call
 
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)

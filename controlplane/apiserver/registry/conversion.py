@@ -3,7 +3,7 @@
 Wraps entries and watches of the stored resource; costs a decode and an encode, and only those resources pay.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from controlplane.apiserver.registry.entries import PlainEntry
 from controlplane.apiserver.registry.strategy import Strategy
@@ -49,6 +49,9 @@ class _ConvertedWatch:
 
     def _convert(self, frame: WatchFrame) -> WatchFrame:
         return frame if frame.type in ("BOOKMARK", "ERROR") else _ConvertedFrame(frame, self._strategy)
+
+    def when_caught_up(self, act: Callable[[], None]) -> None:
+        self._inner.when_caught_up(act)
 
     def close(self) -> None:
         self._inner.close()

@@ -283,6 +283,10 @@ class Watch(Protocol):
         """All frames that are ready, waiting for the first; empty at the end. Cheaper than one at a time."""
         ...
 
+    def when_caught_up(self, act: Callable[[], None]) -> None:
+        """Call ``act`` once, when the reader has been given everything from before the watch began; maybe at once."""
+        ...
+
     def close(self) -> None: ...
 
 

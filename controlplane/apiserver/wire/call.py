@@ -28,17 +28,20 @@ class Call:
         "audit_id",
         "dry_run",
         "finishers",
+        "flow_headers",
         "headers",
         "http",
         "impersonator",
         "info",
         "method",
+        "on_caught_up",
         "on_response",
         "path",
         "query_string",
         "received",
         "record",
         "routed",
+        "seconds",
         "started",
         "stored_as",
         "user",
@@ -63,6 +66,9 @@ class Call:
         self.stored_as: tuple[str, str, str] | None = None  # name, uid, resourceVersion of what a write stored, for the audit log
         self.record: Record | None = None  # what an audit policy keeps of this request
         self.on_response: Callable[[int], None] | None = None  # called when a stream begins to answer
+        self.seconds = 60.0  # how long it may take, unless it is long-running
+        self.flow_headers = b""  # lines for the answer's head that name its priority level
+        self.on_caught_up: Callable[[], None] | None = None  # to be called when a watch has sent the state it begins with
         self.finishers: list[Callable[[int], None]] = []
         self._query: dict[str, str] | None = None
 

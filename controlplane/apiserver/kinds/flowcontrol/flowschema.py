@@ -1,4 +1,4 @@
-"""FlowSchemas: which requests belong to which priority level. Stored and checked; see ``prioritylevelconfiguration``."""
+"""FlowSchemas: which requests belong to which priority level. ``controlplane.apiserver.flowcontrol`` carries them out."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,6 +1,6 @@
 """PriorityLevelConfigurations: how many requests of one kind of work may be under way, and how many may wait.
 
-They are stored and checked; what bounds requests here is ``filters.in_flight`` (``docs/status.md``).
+``controlplane.apiserver.flowcontrol`` carries them out.
 """
 
 from collections.abc import Mapping

@@ -235,6 +235,10 @@ class Cacher:
             except StorageUnavailableError as error:
                 raise versions.unavailable(error) from error
 
+    def volume(self) -> tuple[int, int]:
+        """How many objects there are, and how many bytes they are in a list."""
+        return len(self._index), self._index.bytes
+
     # ------------------------------------------------------------------ reads
 
     async def get(self, key: str, resource_version: str = "") -> StoredEntry:

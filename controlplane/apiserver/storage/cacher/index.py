@@ -18,6 +18,7 @@ class ObjectIndex:
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self.entries: dict[str, StoredEntry] = {}
+        self.bytes = 0  # of all of them, as lists carry them
         self._keys: list[str] = []
         self._by_field: dict[str, dict[str, set[str]]] = {name: {} for name in collection.indexes}
 
@@ -29,6 +30,7 @@ class ObjectIndex:
         key = entry.key
         previous = self.entries.get(key)
         self.entries[key] = entry
+        self.bytes += len(entry.item) - (len(previous.item) if previous is not None else 0)
         if previous is None:
             if not self._keys or key > self._keys[-1]:
                 self._keys.append(key)
@@ -47,6 +49,7 @@ class ObjectIndex:
     def remove(self, key: str) -> StoredEntry | None:
         previous = self.entries.pop(key, None)
         if previous is not None:
+            self.bytes -= len(previous.item)
             del self._keys[bisect_left(self._keys, key)]
             for field, by_value in self._by_field.items():
                 _drop(by_value, previous.traits.fields.get(field, ""), key)

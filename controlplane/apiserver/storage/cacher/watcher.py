@@ -33,6 +33,7 @@ class Watcher:
         self.overrun = False  # ended because its reader was too slow
         self._timer: asyncio.TimerHandle | None = None
         self._on_close: Callable[[Watcher], None] | None = None
+        self._on_caught_up: Callable[[], None] | None = None
 
     # ------------------------------------------------------------------ the source's side
 
@@ -101,7 +102,7 @@ class Watcher:
             frame = next(self._initial, None)
             if frame is not None:
                 return frame
-            self._initial = None
+            self._caught_up()
         if not self._queue:
             await self._more()
             if not self._queue:
@@ -113,7 +114,7 @@ class Watcher:
             frames = list(islice(self._initial, BATCH))
             if frames:
                 return frames
-            self._initial = None
+            self._caught_up()
         if not self._queue:
             await self._more()
         queue = self._queue
@@ -123,6 +124,18 @@ class Watcher:
             self._bytes = 0
             return frames
         return [self._pop() for _ in range(BATCH)]
+
+    def when_caught_up(self, act: Callable[[], None]) -> None:
+        if self._initial is None:
+            act()
+        else:
+            self._on_caught_up = act
+
+    def _caught_up(self) -> None:
+        self._initial = None
+        act, self._on_caught_up = self._on_caught_up, None
+        if act is not None:
+            act()
 
     def _pop(self) -> Frame:
         frame = self._queue.popleft()
