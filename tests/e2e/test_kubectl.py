@@ -1,5 +1,6 @@
-"""Stock kubectl's verbs answer as upstream's server makes them answer."""
+"""Stock kubectl's verbs, of two minors, answer as upstream's server makes them answer."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -7,10 +8,17 @@ import time
 
 import pytest
 
+from tests.support import clients
 from tests.support.cluster import ADDRESS, Cluster, eventually
 from tests.support.manifests import pod, web
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module", params=clients.KUBECTLS)
+def cluster(cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    """The session's cluster, seen through each kubectl."""
+    return dataclasses.replace(cluster, kubectl_program=clients.kubectl(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +76,7 @@ def test_get_pod_row(cluster: Cluster, shop: str) -> None:
 
 def test_get_watch_shows_changes(cluster: Cluster, namespace: str) -> None:
     watch = cluster.start(
-        "kubectl",
-        f"--kubeconfig={cluster.kubeconfig}",
+        *cluster.kubectl_argv(),
         "get",
         "pods",
         "-n",
@@ -124,8 +131,7 @@ def test_exec_with_input_ends(cluster: Cluster, shop: str) -> None:
 def test_exec_gives_the_exit_code(cluster: Cluster, shop: str) -> None:
     name = cluster.kubectl("get", "pods", "-n", shop, "-o", "name").strip()
     argv = [
-        "kubectl",
-        f"--kubeconfig={cluster.kubeconfig}",
+        *cluster.kubectl_argv(),
         "exec",
         name,
         "-n",
@@ -144,7 +150,7 @@ def test_exec_gives_the_exit_code(cluster: Cluster, shop: str) -> None:
 
 def test_exec_with_a_terminal(cluster: Cluster, shop: str) -> None:
     name = cluster.kubectl("get", "pods", "-n", shop, "-o", "name").strip()
-    command = f"kubectl --kubeconfig={cluster.kubeconfig} exec -it {name} -n {shop} -- sh -c 'test -t 0 && echo a terminal'"
+    command = f"{' '.join(cluster.kubectl_argv())} exec -it {name} -n {shop} -- sh -c 'test -t 0 && echo a terminal'"
 
     done = cluster.run("script", "--quiet", "--return", "--command", command, "/dev/null")
 
@@ -153,8 +159,7 @@ def test_exec_with_a_terminal(cluster: Cluster, shop: str) -> None:
 
 def test_port_forward(cluster: Cluster, shop: str) -> None:
     forward = cluster.start(
-        "kubectl",
-        f"--kubeconfig={cluster.kubeconfig}",
+        *cluster.kubectl_argv(),
         "port-forward",
         "deployment/web",
         "-n",
@@ -175,8 +180,7 @@ def test_port_forward(cluster: Cluster, shop: str) -> None:
 
 def test_edit(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "configmap", "note", "--from-literal=colour=red", "-n", namespace)
-    kubectl = f"kubectl --kubeconfig={cluster.kubeconfig}"
-    cluster.run("env", "KUBE_EDITOR=sed -i s/red/blue/", *kubectl.split(), "edit", "configmap", "note", "-n", namespace)
+    cluster.run("env", "KUBE_EDITOR=sed -i s/red/blue/", *cluster.kubectl_argv("edit", "configmap", "note", "-n", namespace))
 
     assert cluster.get("configmap", "note", "-n", namespace)["data"] == {"colour": "blue"}
 
@@ -242,7 +246,7 @@ def test_a_pod_speaks_to_the_api_with_its_own_token(cluster: Cluster, namespace:
     wanted = '{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}'
     token = json.loads(cluster.kubectl("create", "--raw", path, "-f", "-", stdin=wanted))["status"]["token"]
     assert token.count(".") == 2
-    nobody = ["kubectl", "--kubeconfig=/dev/null", f"--server=https://{ADDRESS}:6443"]
+    nobody = [cluster.kubectl_program, "--kubeconfig=/dev/null", f"--server=https://{ADDRESS}:6443"]
     trusting = f"--certificate-authority={cluster.data_dir / 'pki' / 'ca.crt'}"
     review = '{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}'
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

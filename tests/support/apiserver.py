@@ -66,6 +66,7 @@ class TestServer:
     audit_log: Path
     tls: ssl.SSLContext
     stop: Callable[[], Awaitable[None]]  # drains and stops the server before the block ends
+    kubectl_program: str = "kubectl"
 
     def kubeconfig_for(self, token: str) -> Path:
         """A kubeconfig for one of ``TOKENS``."""
@@ -108,7 +109,7 @@ class TestServer:
         """Run the stock kubectl; exit code, standard output, standard error."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "KUBECONFIG": str(self.kubeconfig_for(token))}
         process = await asyncio.create_subprocess_exec(
-            "kubectl",
+            self.kubectl_program,
             *arguments,
             stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

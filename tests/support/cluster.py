@@ -29,6 +29,7 @@ class Cluster:
 
     data_dir: Path
     namespace: str  # network namespace
+    kubectl_program: str = "kubectl"
 
     @property
     def kubeconfig(self) -> Path:
@@ -60,7 +61,7 @@ class Cluster:
 
     def kubectl_argv(self, *arguments: str) -> list[str]:
         """For commands that are started rather than run, or whose exit code matters."""
-        return ["kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
+        return [self.kubectl_program, f"--kubeconfig={self.kubeconfig}", *arguments]
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None, timeout: float = 60) -> str:
         """Stock kubectl as the administrator; its standard output (and error, when it failed and ``check`` is off)."""

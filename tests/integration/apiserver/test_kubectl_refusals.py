@@ -1,9 +1,12 @@
-"""What stock kubectl prints when people err: the words that upstream's server has for each, and nothing is written."""
+"""What stock kubectl, of two minors, prints when people err: upstream's words for each, and nothing is written."""
 
 import asyncio
 import json
 from collections.abc import Sequence
 
+import pytest
+
+from tests.support import clients
 from tests.support.apiserver import TestServer
 
 HEAD = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n"
@@ -62,7 +65,9 @@ CASES: list[tuple[Sequence[str], str, tuple[str, ...]]] = [
 ]
 
 
-async def test_each_mistake_is_named_and_nothing_is_written(server: TestServer) -> None:
+@pytest.mark.parametrize("program", clients.KUBECTLS)
+async def test_each_mistake_is_named_and_nothing_is_written(server: TestServer, program: str) -> None:
+    server.kubectl_program = clients.kubectl(program)
     await server.kubectl("get", "namespaces")  # fills its cache of discovery once
     before = await server.running.backend.current_revision()
     at_once = asyncio.Semaphore(3)

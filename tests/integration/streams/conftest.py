@@ -1,6 +1,7 @@
 """A real API server and the kubelet's real server behind it, joined by TLS; only containers are pretended."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,13 @@ async def set_node(api: TestServer, host: str, port: int) -> None:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running(tmp_path) as started:
+        yield started
+
+
+@asynccontextmanager
+async def running(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Both servers, one node and one pod, ``p``."""
     config = Kubelet(tmp_path / f"{CLIENT}.crt", tmp_path / f"{CLIENT}.key", tmp_path / "ca.crt")
     _, ca = prepare(tmp_path, "memory")
     for name, request in {

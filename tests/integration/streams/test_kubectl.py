@@ -1,21 +1,26 @@
-"""What stock kubectl makes of our streams: by WebSocket as it does today, by SPDY/3.1 as older clients do."""
+"""What stock kubectl, of two minors, makes of our streams: by WebSocket as it does today, by SPDY/3.1 as older clients do."""
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.integration.streams.conftest import Cluster
+from tests.support import clients
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 BOTH = pytest.mark.parametrize("websockets", [pytest.param("true", id="websocket"), pytest.param("false", id="spdy")])
+
+
+@pytest.fixture(params=clients.KUBECTLS)
+def cluster(cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    cluster.api.kubectl_program = clients.kubectl(request.param)
+    return cluster
 
 
 async def start(cluster: Cluster, websockets: str, *arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        "kubectl",
+        cluster.api.kubectl_program,
         f"--kubeconfig={cluster.api.kubeconfig}",
         *arguments,
         stdin=asyncio.subprocess.PIPE,
