@@ -43,7 +43,8 @@ metadata:
 data:
   greeting: {{ .Values.greeting | quote }}
   kubernetes: {{ .Capabilities.KubeVersion.Version | quote }}
-  previous: {{ dig "data" "greeting" "none" (lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-settings" .Release.Name)) | quote }}
+  {{- $name := printf "%s-settings" .Release.Name }}
+  previous: {{ dig "data" "greeting" "none" (lookup "v1" "ConfigMap" .Release.Namespace $name) | quote }}
   {{- if .Capabilities.APIVersions.Has "apps/v1/Deployment" }}
   deployments: "yes"
   {{- end }}
@@ -127,7 +128,7 @@ spec:
   containers:
   - name: main
     image: {{ .Values.image }}
-    command: [sh, -c, {{ printf "echo asking; wget -q -O - http://$%s_SERVICE_HOST/ | grep Hello" (.Release.Name | upper) | quote }}]
+    command: [sh, -c, "echo asking; wget -q -O - http://${{ .Release.Name | upper }}_SERVICE_HOST/ | grep Hello"]
 """,
 }
 
