@@ -14,6 +14,7 @@ from cli.cluster import containerd, external, plan, preflight, probe, processes,
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process, ProcessSpec
 from cli.cluster.settings import Settings, load, resolve, save
+from cri.facts import Facts
 
 # For the slowest machine: a part that dies is noticed at once. An emulated one took 113 s to its API server.
 API_SECONDS = 180.0
@@ -82,7 +83,7 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
 
 def with_runtime(settings: Settings) -> Settings:
     """With what a runtime that is not ours says of itself. Raises click.ClickException when it does not answer."""
-    facts = external.ask(settings.containerd) if settings.containerd else external.Facts()
+    facts = external.ask(settings.containerd) if settings.containerd else Facts()
     return replace(settings, cni_conf_dir=facts.cni_conf_dir, sandbox_image=facts.sandbox_image)
 
 

@@ -58,14 +58,17 @@ class KeyValues(click.ParamType):  # type: ignore[type-arg]  # generic only in l
 
     name = "mapping"
 
+    def __init__(self, separator: str = "=") -> None:
+        self._separator = separator
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
         if isinstance(value, Mapping):
             return {str(key): str(item) for key, item in value.items()}
         pairs: dict[str, str] = {}
         for item in filter(None, (piece.strip() for piece in str(value).split(","))):
-            key, equals, text = item.partition("=")
-            if not equals or not key:
-                self.fail(f"{item!r} must have the form key=value", param, ctx)
+            key, separator, text = item.partition(self._separator)
+            if not separator or not key:
+                self.fail(f"{item!r} must have the form key{self._separator}value", param, ctx)
             pairs[key] = text
         return pairs
 
@@ -73,6 +76,8 @@ class KeyValues(click.ParamType):  # type: ignore[type-arg]  # generic only in l
 DURATION = Duration()
 COMMA_LIST = CommaList()
 KEY_VALUES = KeyValues()
+LEAST_VALUES = KeyValues("<")
+"""``memory.available<100Mi,nodefs.available<10%``"""
 PORT = click.IntRange(0, 65535)
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that must be there when the daemon starts; the refusal names the flag."""

@@ -2,22 +2,13 @@
 image it starts. ``up --containerd`` asks before anything starts; grpc is imported only then."""
 
 import asyncio
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
+from cri.facts import Facts, parse
+
 SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Empty where the runtime does not say."""
-
-    cni_conf_dir: str = ""
-    sandbox_image: str = ""
 
 
 def socket_path(endpoint: str) -> Path:
@@ -52,16 +43,3 @@ async def _ask(endpoint: str) -> Facts:
     finally:
         await channel.close()
     return parse(status.info.get("config", ""))
-
-
-def parse(config: str) -> Facts:
-    """From the JSON that containerd adds to a verbose status; newer ones name the image below ``pinnedImages`` or not at all."""
-    try:
-        told: Any = json.loads(config or "{}")
-    except ValueError:
-        return Facts()
-    if not isinstance(told, dict):
-        return Facts()
-    cni = told.get("cni") or {}
-    image = told.get("sandboxImage") or (told.get("pinnedImages") or {}).get("sandbox") or ""
-    return Facts(str(cni.get("confDir") or ""), str(image))

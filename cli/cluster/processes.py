@@ -50,11 +50,12 @@ class Process:
     def code(self) -> str:
         """The fingerprint of the code it was started from; empty when it carries none or is gone."""
         prefix = f"{MARK_CODE}=".encode()
-        try:
-            environment = Path(f"/proc/{self.pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return ""
-        return next((item[len(prefix) :].decode() for item in environment if item.startswith(prefix)), "")
+        environment = b""
+        deadline = time.monotonic() + 1.0
+        while not environment and self.alive() and time.monotonic() < deadline:  # for an instant of its exec there is none
+            with contextlib.suppress(OSError):
+                environment = Path(f"/proc/{self.pid}/environ").read_bytes()
+        return next((item[len(prefix) :].decode() for item in environment.split(b"\0") if item.startswith(prefix)), "")
 
     def uptime(self) -> float:
         """Seconds since it started."""

@@ -55,6 +55,24 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--container-log-max-files": ("container_log_max_files", {"type": int, "help": "Rotated logs to keep [5]."}),
     "--system-reserved": ("system_reserved", {"type": flags.KEY_VALUES, "help": "Kept for the system, cpu=200m,memory=1Gi."}),
     "--kube-reserved": ("kube_reserved", {"type": flags.KEY_VALUES, "help": "Kept for Kubernetes, as above."}),
+    "--eviction-hard": ("eviction_hard", {
+        "type": flags.LEAST_VALUES,
+        "help": "Evict at once below, memory.available<100Mi,nodefs.available<10%.",
+    }),
+    "--eviction-soft": ("eviction_soft", {"type": flags.LEAST_VALUES, "help": "Evict after a grace period below."}),
+    "--eviction-soft-grace-period": (
+        "eviction_soft_grace_period", {"type": flags.KEY_VALUES, "help": "That period, memory.available=1m30s."}),
+    "--eviction-minimum-reclaim": (
+        "eviction_minimum_reclaim", {"type": flags.KEY_VALUES, "help": "Free at least so much more, nodefs.available=1Gi."}),
+    "--eviction-pressure-transition-period": (
+        "eviction_pressure_transition_period", {"type": flags.DURATION, "help": "How long a pressure condition stays [5m]."}),
+    "--eviction-max-pod-grace-period": (
+        "eviction_max_pod_grace_period", {"type": int, "help": "Seconds that a soft eviction leaves a pod, at most."}),
+    "--image-gc-high-threshold": (
+        "image_gc_high_threshold_percent", {"type": int, "help": "Disk usage at which unused images are removed [85]."}),
+    "--image-gc-low-threshold": ("image_gc_low_threshold_percent", {"type": int, "help": "Disk usage to come down to [80]."}),
+    "--minimum-image-ttl-duration": (
+        "image_minimum_gc_age", {"type": flags.DURATION, "help": "Age before which an unused image stays [2m]."}),
     "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
     "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
     "--pod-routes": ("pod_routes", {

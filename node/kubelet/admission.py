@@ -1,27 +1,43 @@
 """Whether this node takes a pod that was bound to it. Pure: the scheduler normally made sure, but static pods, races and
 hand-made bindings come here unchecked. Called by the pod manager for every new pod."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from apimachinery.names import is_extended_resource
-from apimachinery.objects import nodes, pods
+from apimachinery.objects import nodes, pods, qos
 from apimachinery.objects.affinity import accepts_node
 from apimachinery.objects.requests import PODS, add, amount, pod_requests
-from apimachinery.objects.taints import NO_EXECUTE, first_untolerated
+from apimachinery.objects.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
+from node.kubelet.eviction import ranking
 from node.kubelet.sources.static_files import is_static
 
 Pod = Mapping[str, Any]
 Node = Mapping[str, Any]
 
 
-def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str], node: Node | None = None) -> tuple[str, str] | None:
+def refuse(
+    pod: Pod,
+    others: Iterable[Pod],
+    allocatable: Mapping[str, str],
+    node: Node | None = None,
+    pressures: Sequence[str] = (),
+) -> tuple[str, str] | None:
     """(reason, message) of the Failed status, or None to take it. ``others`` are the pods this node already has taken.
 
-    ``node`` is None for as long as the API has not told it; what depends on it is then not asked.
+    ``node`` is None for as long as the API has not told it; what depends on it is then not asked. ``pressures`` are the
+    conditions under which this node evicts.
     """
+    if message := _under(pressures, pod):
+        return ranking.REASON, message
     taken = [other for other in others if not pods.is_terminal(other)]
     return _lacks(pod, taken, allocatable, node) or _mismatch(pod, taken, node)
+
+
+def _under(pressures: Sequence[str], pod: Pod) -> str | None:
+    taint = {"key": ranking.PRESSURE_TAINT, "effect": NO_SCHEDULE}
+    tolerated = first_untolerated([taint], pods.spec_of(pod).get("tolerations") or (), frozenset({NO_SCHEDULE})) is None
+    return ranking.refusal(pod, pressures, qos.qos_class(pod), tolerated)
 
 
 def _mismatch(pod: Pod, taken: Iterable[Pod], node: Node | None) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ act with ``runtime.manager``, tell with ``status``). What happens later reaches 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,14 @@ from component.clock import Clock
 from component.metrics import Registry
 from component.process import RealRunner
 from node.kubelet import node_status
-from node.kubelet.cgroups.manager import Cgroups
+from node.kubelet.cgroups.manager import MOUNT, Cgroups
 from node.kubelet.config import KubeletConfig
+from node.kubelet.eviction import signals
+from node.kubelet.eviction.manager import EvictionManager
+from node.kubelet.eviction.node import RealNode
 from node.kubelet.facade import Facade
 from node.kubelet.housekeeping import Housekeeping
+from node.kubelet.images.gc import ImageCollector, Policy
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.lease import NodeLease
 from node.kubelet.machine import Machine
@@ -42,6 +46,7 @@ from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
 from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
+from node.kubelet.stats.pods import PodUsage
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.manager import Manager as VolumeManager
 from node.network.manager import PodNetwork
@@ -98,6 +103,8 @@ class Parts:
     routes: PodRoutes | None
     rotator: LogRotator
     housekeeping: Housekeeping
+    eviction: EvictionManager
+    images: ImageCollector
     facade: Facade
     static: StaticFiles | None
     look: Callable[[], Awaitable[RuntimeFacts]]
@@ -129,8 +136,14 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def seen() -> Mapping[str, Any] | None:
         return node.lister.get(given.node_name)
 
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen)
-    look = partial(_look, given, view, pleg, workers)
+    def pressures() -> Sequence[str]:
+        return eviction.conditions
+
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures)
+    cleaner = _image_collector(given, recorder)
+    node_here = _eviction_node(given, cleaner, wanted, workers, pleg)
+    eviction = _eviction(given, node_here, events, recorder, cleaner)
+    look = partial(_look, given, view, pleg, workers, pressures)
     return Parts(
         recorder=recorder,
         informers=informers,
@@ -147,6 +160,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         network=_network(given, informers),
         routes=_routes(given, informers),
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
+        eviction=eviction,
+        images=cleaner,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
@@ -170,7 +185,7 @@ def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: Kube
         images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
         volumes=VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock),
         objects=objects,
-        cgroups=Cgroups(config, allocatable=allocatable),
+        cgroups=_cgroups(given),
         events=events,
         clock=clock,
         gate=Gate(_STARTS_AT_ONCE),
@@ -185,10 +200,61 @@ def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: Kube
     )
 
 
-async def _look(given: Given, view: RuntimeView, pleg: Pleg, workers: PodWorkers) -> RuntimeFacts:
+def _cgroups(given: Given) -> Cgroups:
+    config, machine = given.config, given.machine
+    allocatable = partial(node_status.allocatable, config, machine)
+    return Cgroups(config, allocatable=allocatable, pods_memory=node_status.pods_memory(config, machine))
+
+
+def _image_collector(given: Given, recorder: Recorder) -> ImageCollector:
+    config, link = given.config, given.link
+    policy = Policy(
+        high=config.image_gc_high_threshold_percent,
+        low=config.image_gc_low_threshold_percent,
+        min_age=config.image_minimum_gc_age,
+        max_age=config.image_maximum_gc_age,
+    )
+    kept = partial(connection.sandbox_image, link.runtime)
+    return ImageCollector(link.images, link.runtime, given.clock, policy, recorder, given.node_name, given.metrics, kept)
+
+
+def _eviction_node(given: Given, cleaner: ImageCollector, wanted: PodManager, workers: PodWorkers, pleg: Pleg) -> RealNode:
+    config, machine, cgroups = given.config, given.machine, _cgroups(given)
+    bound = node_status.pods_memory(config, machine) if config.cgroups_per_qos else None
+    places = signals.Places(
+        config.root_dir,
+        image_fs=lambda: cleaner.mountpoint,
+        pods_working_set=partial(signals.pods_working_set, MOUNT, f"{config.cgroup_root}/kubepods"),
+        allocatable_memory=lambda: bound or 0,
+    )
+    measure = PodUsage(given.link.runtime, config, cgroups.processes)
+    return RealNode(places, lambda: cleaner.mountpoint, wanted, workers, pleg, measure)
+
+
+def _eviction(given: Given, node: RealNode, events: PodEvents, recorder: Recorder, cleaner: ImageCollector) -> EvictionManager:
+    config = given.config
+    return EvictionManager(
+        node,
+        config.thresholds(),
+        given.clock,
+        events,
+        recorder,
+        given.node_name,
+        given.metrics,
+        transition=config.eviction_pressure_transition_period,
+        max_grace=config.eviction_max_pod_grace_period,
+        local_limits=config.local_storage_capacity_isolation,
+        reclaim=[cleaner.delete_unused],
+    )
+
+
+async def _look(
+    given: Given, view: RuntimeView, pleg: Pleg, workers: PodWorkers, pressures: Callable[[], Sequence[str]]
+) -> RuntimeFacts:
     """Ask the runtime how it is; pods that waited for the network hear at once that it has come."""
     before = view.facts
-    view.facts = await connection.look(given.link.runtime, given.link.images, given.runtime_version, pleg.unhealthy())
+    facts = await connection.look(given.link.runtime, given.link.images, given.runtime_version, pleg.unhealthy())
+    view.facts = replace(facts, pressures=pressures())
     if before.network_problem and not view.facts.network_problem:
         for uid in workers.uids():
             workers.nudge(uid)

@@ -13,6 +13,7 @@ import yaml
 
 from apimachinery import quantity
 from component.flags import parse_duration
+from node.kubelet.eviction import thresholds
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 
@@ -73,9 +74,27 @@ class KubeletConfig:
     pod_routes: str = "none"
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
+    enforce_node_allocatable: tuple[str, ...] = ("pods",)
+    eviction_hard: Mapping[str, str] = field(default_factory=lambda: dict(thresholds.DEFAULT_HARD))
+    eviction_soft: Mapping[str, str] = field(default_factory=dict)
+    eviction_soft_grace_period: Mapping[str, str] = field(default_factory=dict)
+    eviction_minimum_reclaim: Mapping[str, str] = field(default_factory=dict)
+    eviction_pressure_transition_period: float = 300.0
+    eviction_max_pod_grace_period: int = 0
+    merge_default_eviction_settings: bool = False
+    local_storage_capacity_isolation: bool = True
+    image_gc_high_threshold_percent: int = 85
+    image_gc_low_threshold_percent: int = 80
+    image_minimum_gc_age: float = 120.0
+    image_maximum_gc_age: float = 0.0
 
     def pod_dir(self, uid: str) -> Path:
         return self.root_dir / "pods" / uid
+
+    def thresholds(self) -> tuple[thresholds.Threshold, ...]:
+        """The eviction thresholds in force. Raises ThresholdError, which :func:`validate` has ruled out."""
+        hard = {**thresholds.DEFAULT_HARD, **self.eviction_hard} if self.merge_default_eviction_settings else self.eviction_hard
+        return thresholds.parse(hard, self.eviction_soft, self.eviction_soft_grace_period, self.eviction_minimum_reclaim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +194,19 @@ _FIELDS = {
     "maxParallelImagePulls": _Field("max_parallel_image_pulls", _whole),
     "systemReserved": _Field("system_reserved", _mapping),
     "kubeReserved": _Field("kube_reserved", _mapping),
+    "enforceNodeAllocatable": _Field("enforce_node_allocatable", _texts),
+    "evictionHard": _Field("eviction_hard", _mapping),
+    "evictionSoft": _Field("eviction_soft", _mapping),
+    "evictionSoftGracePeriod": _Field("eviction_soft_grace_period", _mapping),
+    "evictionMinimumReclaim": _Field("eviction_minimum_reclaim", _mapping),
+    "evictionPressureTransitionPeriod": _Field("eviction_pressure_transition_period", _duration),
+    "evictionMaxPodGracePeriod": _Field("eviction_max_pod_grace_period", _whole),
+    "mergeDefaultEvictionSettings": _Field("merge_default_eviction_settings", _truth),
+    "localStorageCapacityIsolation": _Field("local_storage_capacity_isolation", _truth),
+    "imageGCHighThresholdPercent": _Field("image_gc_high_threshold_percent", _whole),
+    "imageGCLowThresholdPercent": _Field("image_gc_low_threshold_percent", _whole),
+    "imageMinimumGCAge": _Field("image_minimum_gc_age", _duration),
+    "imageMaximumGCAge": _Field("image_maximum_gc_age", _duration),
 }
 _NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authentication"}
 
@@ -232,6 +264,18 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError("tlsCertFile and tlsPrivateKeyFile must be given together")
     if config.container_log_max_files < 2:
         raise ConfigError(f"containerLogMaxFiles must be at least 2, not {config.container_log_max_files}")
+
+    try:
+        config.thresholds()
+    except thresholds.ThresholdError as error:
+        raise ConfigError(f"eviction: {error}") from None
+    high, low = config.image_gc_high_threshold_percent, config.image_gc_low_threshold_percent
+    if not (0 <= low < high <= 100):
+        raise ConfigError(
+            f"imageGCLowThresholdPercent ({low}) must be below imageGCHighThresholdPercent ({high}), both within 0..100"
+        )
+    if unknown := set(config.enforce_node_allocatable) - {"pods", "none"}:
+        raise ConfigError(f"enforceNodeAllocatable: this kubelet knows pods and none, not {', '.join(sorted(unknown))}")
 
 
 def document(config: KubeletConfig) -> dict[str, Any]:

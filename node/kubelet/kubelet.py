@@ -89,6 +89,8 @@ class Kubelet:
                 await parts.static.looked.wait()
             tasks.keep("mirror pods", parts.mirrors.run)
             tasks.keep("housekeeping", parts.housekeeping.run)
+            tasks.keep("eviction", parts.eviction.run)
+            tasks.keep("image collection", parts.images.run)
             self.ready.set()
             _log.info("Kubelet is working", node=given.node_name, pods=len(parts.wanted.pods()))
 

@@ -4,7 +4,7 @@ What is written is computed by pure functions from the machine's facts and the r
 and every five minutes anyway. Heartbeats are the lease's business.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,12 +19,27 @@ from client.rest import STRATEGIC, Client
 from component import logs
 from component.clock import Clock
 from node.kubelet.config import KubeletConfig
+from node.kubelet.eviction.thresholds import reserved
 from node.kubelet.machine import Machine
 from node.kubelet.recorder import Sink
 
 VERSION = "v1.36.0"
 _EAGER_PERIOD = 0.2
 _MAX_IMAGES = 50
+_PRESSURES = {
+    "MemoryPressure": (
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ),
+    "DiskPressure": (
+        ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ),
+    "PIDPressure": (
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ),
+}
 _log = logs.get(__name__)
 
 
@@ -36,6 +51,7 @@ class RuntimeFacts:
     problems: Sequence[str] = ()
     network_problem: str = ""
     images: Sequence[Mapping[str, Any]] = ()
+    pressures: Sequence[str] = ()
 
 
 def labels(config: KubeletConfig, machine: Machine) -> dict[str, str]:
@@ -61,27 +77,43 @@ def capacity(config: KubeletConfig, machine: Machine) -> dict[str, str]:
 
 
 def allocatable(config: KubeletConfig, machine: Machine) -> dict[str, str]:
-    """Capacity less what is reserved for the system and for Kubernetes."""
+    """Capacity less what is reserved for the system and for Kubernetes, and less what hard eviction keeps free."""
+    kept = reserved(config.thresholds(), {"memory": machine.memory_bytes, "ephemeral-storage": machine.storage_bytes})
+    return _less_reserved(config, machine, kept)
+
+
+def pods_memory(config: KubeletConfig, machine: Machine) -> int | None:
+    """Bytes that the cgroup of all pods is bounded to; None where nothing is enforced. The part that eviction keeps free
+    belongs to it: pods may reach into that, and are then evicted rather than killed."""
+    if "pods" not in config.enforce_node_allocatable:
+        return None
+    return quantity.parse(_less_reserved(config, machine, {})["memory"]).value()
+
+
+def _less_reserved(config: KubeletConfig, machine: Machine, kept: Mapping[str, int]) -> dict[str, str]:
     left = {}
     for name, text in capacity(config, machine).items():
         amount = quantity.parse(text)
-        for reserved in (config.system_reserved, config.kube_reserved):
-            if name in reserved:
-                amount = amount - quantity.parse(reserved[name])
+        if name in kept:
+            amount = amount - quantity.of(kept[name], "BinarySI")
+        for listed in (config.system_reserved, config.kube_reserved):
+            if name in listed:
+                amount = amount - quantity.parse(listed[name])
         left[name] = str(amount) if amount.nanos > 0 else "0"
     return left
 
 
-def conditions(held: Mapping[str, Any], problems: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-    """The four conditions; ``lastTransitionTime`` moves only with the status, ``lastHeartbeatTime`` always."""
+def conditions(
+    held: Mapping[str, Any], problems: Sequence[str], now: datetime, pressures: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The four conditions; ``lastTransitionTime`` moves only with the status, ``lastHeartbeatTime`` always. ``pressures`` are
+    those that eviction has found."""
     ready: tuple[str, str, str] = ("True", "KubeletReady", "kubelet is posting ready status")
     if problems:
         text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         ready = ("False", "KubeletNotReady", text)
     wanted = {
-        "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        **{kind: ("True", *bad) if kind in pressures else ("False", *good) for kind, (bad, good) in _PRESSURES.items()},
         "Ready": ready,
     }
     made = []
@@ -113,7 +145,7 @@ def node_status(
         ],
         "allocatable": {**allocatable(config, machine), **_extended(held)},
         "capacity": capacity(config, machine),
-        "conditions": conditions(held, facts.problems, now),
+        "conditions": conditions(held, facts.problems, now, facts.pressures),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
         "images": list(facts.images[:_MAX_IMAGES]),
         "nodeInfo": {

@@ -3,13 +3,14 @@
 Sources call :func:`update` and :func:`remove`. A pod that the node cannot take is handed to its worker as failed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apimachinery.meta import is_deleting, key_of, make_key, uid_of
 from apimachinery.objects import pods
 from node.kubelet import admission
 from node.kubelet.mirror import MirrorPods
+from node.kubelet.pod_status import Failure
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.recorder import PodEvents
 from node.kubelet.sources.static_files import is_static
@@ -31,6 +32,7 @@ class PodManager:
         allocatable: Callable[[], Mapping[str, str]],
         mirrors: MirrorPods | None = None,
         node: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        pressures: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._workers = workers
         self._status = status
@@ -38,6 +40,7 @@ class PodManager:
         self._allocatable = allocatable
         self._mirrors = mirrors
         self._node = node
+        self._pressures = pressures
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -67,11 +70,11 @@ class PodManager:
                 return
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
-            refused = admission.refuse(pod, self._taken(uid), self._allocatable(), self._node())
+            refused = admission.refuse(pod, self._taken(uid), self._allocatable(), self._node(), self._pressures())
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))
-            self._workers.evict(uid, *refused)
+            self._workers.evict(uid, Failure(*refused))
 
     def remove(self, uid: str) -> None:
         """A pod is gone from its source."""
@@ -88,6 +91,10 @@ class PodManager:
         """It was taken before, by this kubelet or its predecessor: never refuse what runs."""
         status = pod.get("status") or {}
         return bool(status.get("startTime")) or self._workers.knows(uid_of(pod))
+
+    def active(self) -> list[Pod]:
+        """Pods that run or may run here."""
+        return [pod for pod in self.pods() if not pods.is_terminal(pod) and not self._workers.terminating(uid_of(pod))]
 
     def _taken(self, uid: str) -> list[Pod]:
         return [pod for other, pod in self._by_uid.items() if other != uid and not self._workers.terminating(other)]

@@ -6,7 +6,7 @@ Called by the pod worker after every look at the runtime; ``status.py`` sends th
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from apimachinery.meta import generation, get_condition
 from apimachinery.objects import pods
@@ -22,12 +22,20 @@ Container = Mapping[str, Any]
 Status = dict[str, Any]
 
 
+class Failure(NamedTuple):
+    """Why the kubelet ends a pod as Failed. ``disrupted``: not for anything that the pod itself did or was."""
+
+    reason: str
+    message: str
+    disrupted: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything beside the pod and its observation. ``ready`` and ``started`` answer by container id.
 
-    ``stopped`` says that the pod was told to end and nothing of it runs any more; ``failure`` (reason, message) ends it as
-    Failed whatever its containers did.
+    ``stopped`` says that the pod was told to end and nothing of it runs any more; ``failure`` ends it as Failed whatever its
+    containers did.
     """
 
     now: datetime
@@ -38,7 +46,7 @@ class Inputs:
     node_ips: Sequence[str] = ()
     runtime_name: str = "containerd"
     stopped: bool = False
-    failure: tuple[str, str] | None = None
+    failure: Failure | None = None
 
 
 def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
@@ -56,7 +64,7 @@ def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
             _lose(each)
     status: Status = {"phase": _phase(pod, init, main, given)}
     if given.failure:
-        status["reason"], status["message"] = given.failure
+        status["reason"], status["message"] = given.failure.reason, given.failure.message
     status["conditions"] = _conditions(pod, status["phase"], init, main, observed, given)
     status["startTime"] = given.previous.get("startTime") or format_time(given.now)
     status |= _addresses(pod, observed, given)
@@ -273,6 +281,9 @@ def _conditions(
         {"type": "ContainersReady", **containers_ready},
         {"type": "PodScheduled", "status": "True"},
     ]
+    if given.failure and given.failure.disrupted:
+        why = {"reason": "TerminationByKubelet", "message": given.failure.message}
+        wanted.append({"type": "DisruptionTarget", "status": "True", **why})
     return [_dated(pod, each, given) for each in wanted]
 
 

@@ -11,7 +11,7 @@ from apimachinery.times import parse_time
 from component import logs
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.pleg import Pleg
-from node.kubelet.pod_status import Inputs, pod_status
+from node.kubelet.pod_status import Failure, Inputs, pod_status
 from node.kubelet.probes.manager import Instance, ProbeManager
 from node.kubelet.probes.results import Kind
 from node.kubelet.runtime import files, names
@@ -46,7 +46,7 @@ class Result:
 
     finished: bool = False
     again_after: float | None = None
-    failure: tuple[str, str] | None = None
+    failure: Failure | None = None
 
 
 class PodSync:
@@ -149,17 +149,17 @@ class PodSync:
             return None
         return float(limit) - (self._tools.host.clock.now() - parse_time(status["startTime"])).total_seconds()
 
-    def _deadline_failure(self, pod: Pod, status: Mapping[str, Any]) -> tuple[str, str] | None:
+    def _deadline_failure(self, pod: Pod, status: Mapping[str, Any]) -> Failure | None:
         left = self._deadline_left(pod, status)
         if left is None or left > 0:
             return None
         message = "Pod was active on the node longer than the specified deadline"
         self._tools.host.events.normal(pod, "DeadlineExceeded", message)
-        return "DeadlineExceeded", message
+        return Failure("DeadlineExceeded", message)
 
     # The end
 
-    async def stop(self, pod: Pod | None, grace: int | None, failure: tuple[str, str] | None) -> None:
+    async def stop(self, pod: Pod | None, grace: int | None, failure: Failure | None) -> None:
         """Stop everything of the pod and report its end; returns when nothing runs any more. Cancelling it is safe: the
         next call, perhaps with a shorter ``grace``, takes up where the runtime stands."""
         tools = self._tools
@@ -200,7 +200,7 @@ class PodSync:
     # Looking and telling
 
     def _report(
-        self, pod: Pod, observed: ObservedPod, *, failure: tuple[str, str] | None = None, stopped: bool = False
+        self, pod: Pod, observed: ObservedPod, *, failure: Failure | None = None, stopped: bool = False
     ) -> Mapping[str, Any]:
         tools = self._tools
         previous = tools.status.get(self._uid) or pod.get("status") or {}

@@ -20,6 +20,7 @@ from apimachinery.meta import is_deleting, name_of, namespace_of, uid_of
 from component import logs
 from component.clock import Timer
 from component.tasks import Backoff
+from node.kubelet.pod_status import Failure
 from node.kubelet.pod_sync import PodSync, Tools
 from node.kubelet.sources.static_files import is_static
 
@@ -46,7 +47,7 @@ class Worker:
     phase: Phase = Phase.SYNCING
     removed: bool = False  # gone from the API
     grace: int | None = None  # the shortest asked for
-    failure: tuple[str, str] | None = None  # reason and message of an eviction
+    failure: Failure | None = None  # of an eviction
     step: asyncio.Task[None] | None = None
     timer: Timer | None = None
 
@@ -95,11 +96,11 @@ class PodWorkers:
             own = worker.pod is not None and is_static(worker.pod)  # its manifest is gone: ended as it asks for itself
             self._terminate(worker, None if own or worker.phase is not Phase.SYNCING else 1)
 
-    def evict(self, uid: str, reason: str, message: str, grace: int | None = None) -> None:
-        """End a pod as Failed."""
+    def evict(self, uid: str, failure: Failure, grace: int | None = None) -> None:
+        """End a pod as Failed, within ``grace`` seconds if that is shorter than its own."""
         worker = self._workers.get(uid)
         if worker is not None and worker.failure is None:
-            worker.failure = (reason, message)
+            worker.failure = failure
             self._terminate(worker, grace)
 
     def clear(self, uid: str) -> None:

@@ -34,6 +34,14 @@ class RunningContainerd:
     def endpoint(self) -> str:
         return self.where.endpoint
 
+    def import_image(self, reference: str) -> None:
+        """One more image, unlike any other. Blocks."""
+        archive = self.data_dir / "more.tar"
+        own = images.File("made-for", reference.encode())
+        images.write_archive([images.busybox_image(reference, ["sh"], extra=[own])], archive)
+        command = ["ctr", "--address", str(self.where.socket), "--namespace", "k8s.io", "images", "import", str(archive)]
+        subprocess.run(command, check=True, capture_output=True)
+
     def write_bridge_network(self, subnet: str = "10.244.0.0/24", bridge: str = "cni0") -> None:
         """A CNI configuration for tests that run without a kubelet."""
         plugins = [

@@ -22,8 +22,16 @@ _log = logs.get(__name__)
 class Cgroups:
     """One per kubelet."""
 
-    def __init__(self, config: KubeletConfig, mount: Path = MOUNT, allocatable: Callable[[], Mapping[str, str]] = dict) -> None:
+    def __init__(
+        self,
+        config: KubeletConfig,
+        mount: Path = MOUNT,
+        allocatable: Callable[[], Mapping[str, str]] = dict,
+        pods_memory: int | None = None,
+    ) -> None:
+        """``pods_memory``: bytes that all pods together may use; None does not bound them."""
         self._config = config
+        self._pods_memory = pods_memory
         self._mount = mount
         self._allocatable = allocatable
         self._weights: Mapping[PurePosixPath, plan.Limits] = {}
@@ -46,12 +54,20 @@ class Cgroups:
         """Bring the weights of the classes in line with the pods that were taken; called now and then."""
         if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
             return
-        wanted = plan.qos_limits(taken, amount(CPU, self._allocatable().get(CPU, "0")))
+        wanted = plan.qos_limits(taken, amount(CPU, self._allocatable().get(CPU, "0")), self._pods_memory)
         if wanted != self._weights:
             self._weights = wanted
             root = PurePosixPath("/", self._config.cgroup_root.strip("/"))
             for path, limits in wanted.items():
                 await asyncio.to_thread(self._make, root.joinpath(*path.parts[1:]), limits)
+
+    def processes(self, pod: Mapping[str, Any]) -> int:
+        """How many processes and threads the pod has; 0 where its cgroup does not say. Reads one small file."""
+        root = self._mount if self.version == 2 else self._mount / "pids"
+        try:
+            return int((_below(root, plan.pod_path(self._config.cgroup_root, pod)) / "pids.current").read_text())
+        except (OSError, ValueError):
+            return 0
 
     async def present(self) -> Sequence[str]:
         if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):

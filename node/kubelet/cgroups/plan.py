@@ -53,12 +53,15 @@ def pod_limits_of(pod: Mapping[str, Any], pids: int) -> Limits:
     )
 
 
-def qos_limits(taken: Iterable[Mapping[str, Any]], allocatable_milli: int) -> dict[PurePosixPath, Limits]:
+def qos_limits(
+    taken: Iterable[Mapping[str, Any]], allocatable_milli: int, pods_memory: int | None = None
+) -> dict[PurePosixPath, Limits]:
     """CPU weights of the classes, below a root of ``""``: the burstable pods together weigh what they request, those that
-    request nothing get what is left, and all pods together weigh what the node gives them."""
+    request nothing get what is left, and all pods together weigh what the node gives them and use no more than
+    ``pods_memory`` bytes."""
     burstable = sum(pod_requests(pod).get(CPU, 0) for pod in taken if qos.qos_class(pod) == qos.BURSTABLE)
     return {
-        qos_path("", qos.GUARANTEED): Limits(shares=cpu_shares(allocatable_milli)),
+        qos_path("", qos.GUARANTEED): Limits(shares=cpu_shares(allocatable_milli), memory=pods_memory),
         qos_path("", qos.BURSTABLE): Limits(shares=cpu_shares(burstable)),
         qos_path("", qos.BEST_EFFORT): Limits(shares=MIN_SHARES),
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from component import logs
 from component.clock import Clock
-from cri import errors
+from cri import errors, facts
 from cri.channel import Channel
 from cri.images import GrpcImages
 from cri.interface import ImageService, RuntimeService
@@ -65,6 +65,11 @@ async def look(runtime: RuntimeService, images: ImageService, version: str, pleg
     listed = sorted(listed, key=lambda image: -image.size)
     shown = [{"names": [*image.repo_digests, *image.repo_tags], "sizeBytes": image.size} for image in listed]
     return RuntimeFacts(version, problems, network, [image for image in shown if image["names"]])
+
+
+async def sandbox_image(runtime: RuntimeService) -> str:
+    """The image that sandboxes start from, where the runtime says; older ones do not pin it. Raises RuntimeServiceError."""
+    return facts.parse((await runtime.status(verbose=True)).info.get("config", "")).sandbox_image
 
 
 async def run_in_container(

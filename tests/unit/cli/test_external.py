@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.cluster.external import Facts, parse, socket_path
+from cli.cluster.external import socket_path
+from cri.facts import Facts, parse
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ CONFIG = KubeletConfig(node_name="n", node_labels={"a": "b"}, kube_reserved={"cp
 def test_allocatable_is_what_is_not_reserved() -> None:
     left = allocatable(CONFIG, MACHINE)
     assert left["cpu"] == "3500m"
-    assert left["memory"] == f"{7 << 20}Ki" or left["memory"] == "7Gi"
+    assert left["memory"] == "7068Mi", "100Mi are kept free by eviction"
+    assert left["ephemeral-storage"] == "90Gi", "a tenth is kept free"
     assert left["pods"] == "110"
     assert left["hugepages-2Mi"] == "0"
 
@@ -35,6 +36,16 @@ def test_conditions_keep_their_transition() -> None:
     later = conditions({"status": {"conditions": bad}}, ["no network"], NOW.replace(hour=1))
     assert [each["lastTransitionTime"] for each in later] == [each["lastTransitionTime"] for each in bad]
     assert later[0]["lastHeartbeatTime"] != bad[0]["lastHeartbeatTime"]
+
+
+def test_pressure_is_a_condition() -> None:
+    told = conditions({}, [], NOW, ["DiskPressure"])
+    assert {each["type"]: (each["status"], each["reason"]) for each in told} == {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
+        "DiskPressure": ("True", "KubeletHasDiskPressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID"),
+        "Ready": ("True", "KubeletReady"),
+    }
 
 
 def test_the_status_describes_the_machine() -> None:

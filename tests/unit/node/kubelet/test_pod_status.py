@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node.kubelet.pod_status import Inputs, pod_status
+from node.kubelet.pod_status import Failure, Inputs, pod_status
 from node.kubelet.pod_sync import not_yet_over
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from tests.support.pod_workers import container, pod
@@ -45,7 +45,7 @@ PHASES = [
     pytest.param(pod(), seen(one(state=State.EXITED, code=143)), {"stopped": True}, "Failed", id="ended by a signal"),
     pytest.param(pod(), seen(one(state=State.EXITED)), {"stopped": True}, "Succeeded", id="ended politely"),
     pytest.param(pod(), ObservedPod("u"), {"stopped": True}, "Failed", id="ended before it began"),
-    pytest.param(pod(), seen(one()), {"failure": ("Evicted", "m")}, "Failed", id="evicted"),
+    pytest.param(pod(), seen(one()), {"failure": Failure("Evicted", "m")}, "Failed", id="evicted"),
     pytest.param(pod(initContainers=[container("i")]), seen(one("i")), {}, "Pending", id="initialising"),
     pytest.param(pod(initContainers=[container("i")]), seen(one("i", State.EXITED, 1)), {}, "Pending", id="init failed, retried"),
     pytest.param(
@@ -148,3 +148,13 @@ def test_the_end_is_not_told_before_everything_has_ended() -> None:
     assert not_yet_over(computed, {"phase": "Running"}) == {"phase": "Running", "conditions": []}
     assert not_yet_over(computed, {"phase": "Failed"}) == computed
     assert not_yet_over({"phase": "Running"}, {}) == {"phase": "Running"}
+
+
+def test_an_eviction_says_that_the_pod_was_disrupted() -> None:
+    evicted = made(pod(), seen(one()), failure=Failure("Evicted", "low", disrupted=True))
+    refused = made(pod(), ObservedPod("u"), failure=Failure("OutOfcpu", "no"))
+
+    assert (evicted["reason"], evicted["message"]) == ("Evicted", "low")
+    disrupted = condition(evicted, "DisruptionTarget")
+    assert (disrupted["status"], disrupted["reason"], disrupted["message"]) == ("True", "TerminationByKubelet", "low")
+    assert "DisruptionTarget" not in [each["type"] for each in refused["conditions"]]

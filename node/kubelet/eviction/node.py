@@ -1,0 +1,47 @@
+"""The real node under the eviction manager: the kernel's figures, the runtime's statistics, the pod workers."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apimachinery.meta import uid_of
+from node.kubelet.eviction import ranking, signals
+from node.kubelet.pleg import Pleg
+from node.kubelet.pod_manager import PodManager
+from node.kubelet.pod_status import Failure
+from node.kubelet.pod_workers import PodWorkers
+from node.kubelet.stats.pods import PodUsage
+
+Pod = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RealNode:
+    """Fulfils ``eviction.manager.Node``."""
+
+    places: signals.Places
+    image_fs: Callable[[], Path | None]
+    wanted: PodManager
+    workers: PodWorkers
+    pleg: Pleg
+    measure: PodUsage
+
+    async def observe(self) -> signals.Observations:
+        return await asyncio.to_thread(signals.read, self.places)
+
+    def dedicated_image_fs(self) -> bool:
+        return signals.dedicated_image_fs(self.places.root_dir, self.image_fs())
+
+    def active_pods(self) -> Sequence[Pod]:
+        return self.wanted.active()
+
+    async def usage(self, listed: Sequence[Pod]) -> ranking.Usage:
+        return await self.measure.measure(listed)
+
+    def evict(self, pod: Pod, message: str, grace: int) -> None:
+        self.workers.evict(uid_of(pod), Failure(ranking.REASON, message, disrupted=True), grace)
+
+    def gone(self, pod: Pod) -> bool:
+        return not self.pleg.get(uid_of(pod)).stoppable()
