@@ -60,14 +60,23 @@ class PostStart:
         if self._done:
             await self._requests.note_dangling()
 
-    async def run(self, address: str, port: int) -> None:
+    async def prepare(self) -> None:
+        """Before the listener is up: the system's namespaces, its roles and who has them."""
         await self._namespaces()
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
+
+            def start(resource: str, obj: Object, mended: Mend) -> None:
+                namespace = obj["metadata"].get("namespace", "")
+                tasks.create_task(self._ensure(f"{resource}.{bootstrap_policy.GROUP}", namespace, obj, mended=mended))
+
             for role in bootstrap_policy.roles():
-                tasks.create_task(self._ensure(f"clusterroles.{bootstrap_policy.GROUP}", "", role, mended=reconciled_role))
+                start("clusterroles", role, reconciled_role)
             for binding in bootstrap_policy.bindings():
-                kind = f"clusterrolebindings.{bootstrap_policy.GROUP}"
-                tasks.create_task(self._ensure(kind, "", binding, mended=reconciled_binding))
+                start("clusterrolebindings", binding, reconciled_binding)
+            for resource, obj in bootstrap_policy.namespaced():
+                start(resource, obj, reconciled_role if resource == "roles" else reconciled_binding)
+
+    async def run(self, address: str, port: int) -> None:
         for name, (value, text) in PRIORITIES.items():
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
@@ -114,8 +123,6 @@ class PostStart:
                 data[f"requestheader-{name}"] = orjson.dumps(values).decode()
         meta = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
         await self._ensure("configmaps", "kube-system", {**_typed("v1", "ConfigMap", meta), "data": data}, ("data",))
-        for resource, obj in bootstrap_policy.authentication_reader():
-            await self._ensure(f"{resource}.{bootstrap_policy.GROUP}", "kube-system", obj)
 
     async def _ensure(
         self, resource: str, namespace: str, wanted: Object, kept_true: tuple[str, ...] = (), mended: Mend | None = None

@@ -1,7 +1,8 @@
 """controller-manager: flags and wiring. Builds the environment, asks the catalog for controllers, runs them all."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from controlplane import hosting
 from controlplane.controllers import catalog
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.csr_signing import SIGNERS
+from controlplane.controllers.lib.accounts import Accounts
 
 _log = logs.get(__name__)
 
@@ -67,7 +69,11 @@ def _params() -> list[click.Parameter]:
         flags.option("--terminated-pod-gc-threshold", type=int, default=12500, help="Finished pods to keep; 0 for all."),
         flags.option("--resource-quota-sync-period", type=flags.DURATION, default="5m", help="Pause between full recounts."),
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
-        flags.switch("--use-service-account-credentials", False, "Accepted; all controllers share the kubeconfig's identity."),
+        flags.switch(
+            "--use-service-account-credentials",
+            False,
+            "Each controller has a service account of its own. Without it the kubeconfig's identity needs all their roles.",
+        ),
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),
         *_signing_files(),
@@ -105,9 +111,24 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
         return recorders[name]
 
     env = Environment(host.client, informers, recorder, host.client.clock, options, host.metrics)
+    if not options["use_service_account_credentials"]:
+        await _run(env, [(each, env) for each in descriptors], recorders, host)
+        return
+    async with Accounts(host.client) as accounts:
+        given = [(each, replace(env, client=accounts.client(each.account))) for each in descriptors]
+        await _run(env, given, recorders, host)
+
+
+async def _run(
+    env: Environment,
+    given: Sequence[tuple[catalog.Descriptor, Environment]],
+    recorders: Mapping[str, Recorder],
+    host: hosting.Host,
+) -> None:
+    informers = env.informers
     controllers: list[Controller] = []
-    for each in descriptors:
-        made = each.make(env, options)
+    for each, its_own in given:
+        made = each.make(its_own, env.options)
         if made is None:
             _log.v(1, "Controller has nothing to do with these flags", controller=each.name)
             continue

@@ -11,6 +11,7 @@ import click
 
 from component import config, logs
 from controlplane.controllers.attach_detach import AttachDetachController
+from controlplane.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
 from controlplane.controllers.csr_approving import CSRApprovingController
@@ -50,8 +51,6 @@ _ABSENT = frozenset(
         "bootstrapsigner",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
-        "clusterrole-aggregation",
-        "clusterrole-aggregation-controller",
         "horizontal-pod-autoscaler-controller",
         "horizontalpodautoscaling",
         "legacy-service-account-token-cleaner",
@@ -81,6 +80,36 @@ _TEMPLATES = {
     "hostPath": "pv_recycler_pod_template_filepath_hostpath",
     "nfs": "pv_recycler_pod_template_filepath_nfs",
 }
+# Controller to the service account it writes as, where that is called something else; upstream's names, of all its controllers.
+_ACCOUNTS = {
+    "serviceaccount-controller": "service-account-controller",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "garbage-collector-controller": "generic-garbage-collector",
+    "replicationcontroller-controller": "replication-controller",
+    "daemonset-controller": "daemon-set-controller",
+    "endpoints-controller": "endpoint-controller",
+    "endpointslice-mirroring-controller": "endpointslicemirroring-controller",
+    "pod-garbage-collector-controller": "pod-garbage-collector",
+    "node-lifecycle-controller": "node-controller",
+    "taint-eviction-controller": "node-controller",
+    "node-ipam-controller": "node-controller",
+    "node-route-controller": "route-controller",
+    "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
+    "persistentvolume-protection-controller": "pv-protection-controller",
+    "persistentvolume-binder-controller": "persistent-volume-binder",
+    "persistentvolume-attach-detach-controller": "attachdetach-controller",
+    "persistentvolume-expander-controller": "expand-controller",
+    "certificatesigningrequest-approving-controller": "certificate-controller",
+    "certificatesigningrequest-signing-controller": "certificate-controller",
+    "certificatesigningrequest-cleaner-controller": "certificate-controller",
+    "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
+    "resourceclaim-controller": "resource-claim-controller",
+    "service-cidr-controller": "service-cidrs-controller",
+    "service-lb-controller": "service-controller",
+    "token-cleaner-controller": "token-cleaner",
+    "bootstrap-signer-controller": "bootstrap-signer",
+    "legacy-serviceaccount-token-cleaner-controller": "legacy-service-account-token-cleaner",
+}
 Options = Mapping[str, Any]
 Make = Callable[[Environment, Options], Controller | None]
 
@@ -93,6 +122,11 @@ class Descriptor:
     alias: str
     make: Make
     by_default: bool = True
+
+    @property
+    def account(self) -> str:
+        """The service account in kube-system that bounds what the controller may do."""
+        return _ACCOUNTS.get(self.name, self.name)
 
 
 def descriptors() -> list[Descriptor]:
@@ -128,6 +162,11 @@ def descriptors() -> list[Descriptor]:
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
         Descriptor(
             "certificatesigningrequest-approving-controller", "csrapproving", lambda env, flags: CSRApprovingController(env)
+        ),
+        Descriptor(
+            "clusterrole-aggregation-controller",
+            "clusterrole-aggregation",
+            lambda env, flags: ClusterRoleAggregationController(env),
         ),
         Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
         Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),

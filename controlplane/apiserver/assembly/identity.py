@@ -20,7 +20,7 @@ from controlplane.apiserver.authentication.union import Authenticated, FirstThen
 from controlplane.apiserver.authentication.x509 import ClientCertificates
 from controlplane.apiserver.authorization.abac import ABACAuthorizer
 from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
-from controlplane.apiserver.authorization.components import ComponentAuthorizer
+from controlplane.apiserver.authorization.bootstrap_policy import NODE
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.authorization.node import NodeAuthorizer, PodsOn
 from controlplane.apiserver.authorization.rbac import RBACAuthorizer, RoleSource
@@ -97,14 +97,16 @@ def _reading(flag: str, path: Path) -> Iterator[None]:
         raise OperatorError(f"{flag} {path}: {reason}") from None
 
 
-def authorizer_for(config: Identity, roles: RoleSource, pods_on: PodsOn, webhook: Authorizer | None = None) -> UnionAuthorizer:
-    """Administrators, then the named components, then the modes in their order. Raises ValueError for an unknown mode."""
-    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS), ComponentAuthorizer()]
+def authorizer_for(
+    config: Identity, roles: RoleSource, pods_on: PodsOn, lookup: Lookup, webhook: Authorizer | None = None
+) -> UnionAuthorizer:
+    """Administrators, then the modes in their order. Raises ValueError for an unknown mode."""
+    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS)]
     for mode in config.authorization_modes:
         if mode == "RBAC":
             members.append(RBACAuthorizer(roles))
         elif mode == "Node":
-            members.append(NodeAuthorizer(pods_on))
+            members.append(NodeAuthorizer(pods_on, lookup, NODE))
         elif mode == "ABAC" and config.abac_policy is not None:
             with _reading("--authorization-policy-file", config.abac_policy):
                 members.append(ABACAuthorizer.load(config.abac_policy))

@@ -7,7 +7,7 @@ from typing import Any
 from apimachinery.errors import StatusError
 from component import logs
 from controlplane.apiserver.registry.store import Store
-from controlplane.apiserver.storage.interface import WatchOptions
+from controlplane.apiserver.storage.interface import ListOptions, WatchOptions
 
 Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
@@ -23,6 +23,7 @@ class RoleIndex:
         self._stores = {name: stores[f"{name}.{GROUP}"] for name in _RESOURCES if f"{name}.{GROUP}" in stores}
         self._held: dict[str, dict[str, Object]] = {name: {} for name in _RESOURCES}
         self.generation = 0
+        self._changed = asyncio.Event()
 
     def roles(self) -> Iterable[Object]:
         return self._held["roles"].values()
@@ -35,6 +36,15 @@ class RoleIndex:
 
     def cluster_role_bindings(self) -> Iterable[Object]:
         return self._held["clusterrolebindings"].values()
+
+    async def caught_up(self) -> None:
+        """Waits until every role and binding that was stored before the call is at hand."""
+        stored = {}
+        for name, store in self._stores.items():
+            stored[name] = {entry.key for entry in (await store.list("", ListOptions())).entries}
+        while not all(keys <= self._held[name].keys() for name, keys in stored.items()):
+            self._changed.clear()
+            await self._changed.wait()
 
     async def follow(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -62,5 +72,6 @@ class RoleIndex:
                         fresh[frame.entry.key] = frame.entry.decode()
                 self._held[name] = fresh
                 self.generation += 1
+                self._changed.set()
         finally:
             watch.close()

@@ -111,6 +111,8 @@ async def running(config: Config) -> AsyncIterator[Running]:
         live = await _make_live(config, base.stores, supervisor, stack)
         wired = _wire(config, base, live, supervisor, poststart.note_dangling)
         parts = await _chain_parts(config, base, wired, stack)
+        await poststart.prepare()  # whoever gets in first finds the roles in force that say what they may
+        await live.roles.caught_up()
         address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
         where = advertised(config), address.port
         await poststart.run(*where)
@@ -183,7 +185,9 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     stores = base.stores
     lookup = resources.lookup_in(stores)
     believed = identity.believed(config.identity, lookup, live.remote.tokens)
-    authorizer = identity.authorizer_for(config.identity, live.roles, resources.pods_on_node(stores), live.remote.authorizer)
+    authorizer = identity.authorizer_for(
+        config.identity, live.roles, resources.pods_on_node(stores), lookup, live.remote.authorizer
+    )
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))

@@ -1,5 +1,12 @@
-"""Bearer tokens of service accounts: JWTs signed by us, valid while the account and the object they are bound to exist."""
+"""Bearer tokens of service accounts: JWTs signed by us, valid while the account and the object they are bound to exist.
 
+A signature that was good stays good until the token expires, so what it proved is remembered; whether account and bound object
+still exist is asked every time.
+"""
+
+import hashlib
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,6 +17,7 @@ Lookup = Callable[[str, str, str], Awaitable[dict[str, Any] | None]]
 """``await lookup("pods", namespace, name)``: the object, or None when there is none."""
 
 PRIVATE_CLAIM = "kubernetes.io"
+_REMEMBERED = 4096
 
 
 class ServiceAccountTokens:
@@ -18,6 +26,7 @@ class ServiceAccountTokens:
     def __init__(self, keys: Sequence[VerificationKey], issuers: Sequence[str], audiences: Sequence[str], lookup: Lookup) -> None:
         self._keys = {known.key_id: known for known in keys}
         self._issuers, self._audiences, self._lookup = tuple(issuers), tuple(audiences), lookup
+        self._proven: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         if credentials.bearer_token is None:
@@ -27,10 +36,24 @@ class ServiceAccountTokens:
 
     async def review(self, token: str, audiences: Sequence[str]) -> tuple[UserInfo, list[str]] | None:
         """The user and which of ``audiences`` the token is for; None when it is no token of ours."""
-        import jwt
-
         if token.count(".") != 2:
             return None
+        remembered = hashlib.sha256(f"{token}\n{chr(10).join(audiences)}".encode()).digest()
+        claims = self._proven.get(remembered)
+        if claims is None or claims["exp"] <= time.time():
+            claims = self._proof(token, audiences)
+            if claims is None:
+                return None
+            self._proven[remembered] = claims
+            if len(self._proven) > _REMEMBERED:
+                self._proven.popitem(last=False)
+        user = await self._user(claims)
+        named = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
+        return user, [audience for audience in audiences if audience in named]
+
+    def _proof(self, token: str, audiences: Sequence[str]) -> dict[str, Any] | None:
+        import jwt
+
         try:
             header = jwt.get_unverified_header(token)
             claimed = jwt.decode(token, options={"verify_signature": False})
@@ -38,10 +61,7 @@ class ServiceAccountTokens:
             return None
         if claimed.get("iss") not in self._issuers:
             return None
-        claims = self._verified(token, header, audiences)
-        user = await self._user(claims)
-        named = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
-        return user, [audience for audience in audiences if audience in named]
+        return self._verified(token, header, audiences)
 
     def _verified(self, token: str, header: dict[str, Any], audiences: Sequence[str]) -> dict[str, Any]:
         import jwt

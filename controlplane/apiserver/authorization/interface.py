@@ -27,6 +27,8 @@ class Attributes:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+    field_selector: str = ""  # of a list, watch or deletecollection, as sent: it narrows what is asked for
+    label_selector: str = ""
 
 
 class Authorizer(Protocol):

@@ -40,6 +40,17 @@ class Rule:
         return False
 
 
+def rule(verbs: str, groups: str, resources: str, *names: str) -> Rule:
+    """A rule in one line: words separated by blanks; ``core`` is the group without a name."""
+    return Rule(
+        tuple(verbs.split()), tuple("" if each == "core" else each for each in groups.split()), tuple(resources.split()), names
+    )
+
+
+def path_rule(verbs: str, paths: str) -> Rule:
+    return Rule(tuple(verbs.split()), paths=tuple(paths.split()))
+
+
 def _path_matches(pattern: str, path: str) -> bool:
     return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 

@@ -7,6 +7,7 @@ from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
 _READS = frozenset({"get", "list", "watch"})
+_SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
 def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
@@ -27,6 +28,9 @@ def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
 
 def attributes_of(call: Call, verb: str = "") -> Attributes:
     info = call.info
+    fields = labels = ""
+    if info.verb in _SELECTING and call.query_string:
+        fields, labels = call.query.get("fieldSelector", ""), call.query.get("labelSelector", "")
     return Attributes(
         call.user,
         verb or info.verb,
@@ -38,6 +42,8 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
         info.subresource,
         info.namespace,
         info.name,
+        fields,
+        labels,
     )
 
 

@@ -1,6 +1,7 @@
 import click
 import pytest
 
+from controlplane.apiserver.authorization import controller_policy
 from controlplane.controllers import catalog
 
 
@@ -29,3 +30,8 @@ def test_only_named_ones() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(click.UsageError, match='"nosuch" is not in the list'):
         catalog.chosen(["*", "nosuch"])
+
+
+def test_every_controller_has_a_role_that_bounds_it() -> None:
+    namespaced = {"token-cleaner", "bootstrap-signer"}
+    assert {each.account for each in catalog.descriptors()} <= controller_policy.RULES.keys() | namespaced
