@@ -79,7 +79,6 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--root-ca-file={layout.pki / 'ca.crt'}",
         f"--cluster-signing-cert-file={layout.pki / 'ca.crt'}",
         f"--cluster-signing-key-file={layout.pki / 'ca.key'}",
-        "--use-service-account-credentials=true",
         # one node has one of each: an election would only delay the start
         "--leader-elect=false",
         f"--v={settings.v}",

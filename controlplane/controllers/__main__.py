@@ -71,8 +71,8 @@ def _params() -> list[click.Parameter]:
         flags.switch("--enable-garbage-collector", True, "Delete objects whose owners are gone."),
         flags.switch(
             "--use-service-account-credentials",
-            False,
-            "Each controller has a service account of its own. Without it the kubeconfig's identity needs all their roles.",
+            True,  # as kubeadm has it; upstream's own default leaves all controllers one identity
+            "Each controller writes as a service account of its own. If false, the kubeconfig's identity needs all their roles.",
         ),
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),

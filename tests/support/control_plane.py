@@ -27,7 +27,7 @@ async def control_plane(
     server: TestServer, flags: Sequence[str] = (), *, schedule: bool = True, controllers: str = "*"
 ) -> AsyncIterator[Client]:
     """Runs both daemons' own wiring, each with its own identity; yields an administrator's client."""
-    arguments = [f"--kubeconfig={server.kubeconfig}", f"--controllers={controllers}", "--use-service-account-credentials", *flags]
+    arguments = [f"--kubeconfig={server.kubeconfig}", f"--controllers={controllers}", *flags]
     command = click.Command("controller-manager", params=list(controller_manager.DAEMON.params))
     options = command.make_context("controller-manager", arguments).params
     async with (

@@ -162,7 +162,8 @@ COMPONENTS = [
     ("scheduler-token", "DELETE", "/api/v1/nodes/n", False),
     ("scheduler-token", "POST", "/api/v1/namespaces/default/pods", False),
     ("controller-manager-token", "GET", "/api/v1/pods", True),
-    ("controller-manager-token", "POST", "/apis/apps/v1/namespaces/default/replicasets", True),
+    ("controller-manager-token", "POST", "/api/v1/namespaces/kube-system/serviceaccounts/job-controller/token", True),
+    ("controller-manager-token", "POST", "/apis/apps/v1/namespaces/default/replicasets", False),  # its controllers have accounts
     ("controller-manager-token", "POST", "/api/v1/namespaces/default/pods/p/exec?command=id", False),
     ("controller-manager-token", "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", False),
     ("proxy-token", "GET", "/apis/discovery.k8s.io/v1/endpointslices", True),

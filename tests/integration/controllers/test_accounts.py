@@ -1,5 +1,7 @@
 """Controllers within the bounds of their roles, and the roles that aggregate."""
 
+import pytest
+
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.resources import CLUSTER_ROLES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
@@ -25,12 +27,9 @@ async def test_a_controller_speaks_as_its_account_and_may_no_more_than_that() ->
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
         await publisher.create(CONFIG_MAPS, made)
         for refused in (publisher.list(SECRETS), publisher.delete(CONFIG_MAPS, "c", "default")):
-            try:
+            with pytest.raises(StatusError) as caught:
                 await refused
-            except StatusError as error:
-                assert error.code == 403
-            else:
-                raise AssertionError("more than its role allows")
+            assert caught.value.code == 403
 
 
 async def test_an_account_that_was_deleted_is_made_again() -> None:
