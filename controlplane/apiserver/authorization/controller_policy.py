@@ -259,9 +259,19 @@ _UPSTREAM: dict[str, tuple[Rule, ...]] = {
         _EVENTS,
     ),
 }
-# upstream has a controller of its own for finished jobs whose time is over; here it is the job controller's affair
-_OURS = {"job-controller": (rule("delete", "batch", "jobs"),)}
+_OURS = {
+    # upstream has a controller of its own for finished jobs whose time is over; here it is the job controller's affair
+    "job-controller": (rule("delete", "batch", "jobs"),),
+    # upstream leaves provisioners to those who install them; this one comes with the cluster
+    "local-path-provisioner": (
+        rule(f"create {_READ}", "storage.k8s.io", "storageclasses"),
+        rule(f"create delete update patch {_READ}", "core", "persistentvolumes"),
+        rule(f"update patch {_READ}", "core", "persistentvolumeclaims"),
+        rule(_READ, "core", "nodes pods"),
+        _EVENTS,
+    ),
+}
 RULES: dict[str, tuple[Rule, ...]] = {
-    name: (*(_either(each) for each in rules), *_OURS.get(name, ())) for name, rules in _UPSTREAM.items()
+    name: (*(_either(each) for each in _UPSTREAM.get(name, ())), *_OURS.get(name, ())) for name in {**_UPSTREAM, **_OURS}
 }
 """By the name of the service account, in kube-system."""
