@@ -70,7 +70,8 @@ async def test_a_stopping_server_ends_its_watches_properly() -> None:
 
 async def test_too_many_writes_at_once_are_asked_to_come_back() -> None:
     async with running_apiserver(serving={"max_writes": 1, "priority_and_fairness": False}) as server:
-        body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).encode()
+        pod = "/api/v1/namespaces/default/pods/x"
+        body = json.dumps({"target": {"kind": "Node", "name": "n"}, "metadata": {"name": "x"}}).encode()
 
         async def slow() -> Any:
             yield body[:10]
@@ -78,10 +79,11 @@ async def test_too_many_writes_at_once_are_asked_to_come_back() -> None:
             yield body[10:]
 
         gate = asyncio.Event()
-        headers = {"Authorization": "Bearer controller-manager-token", "Content-Type": "application/json"}
-        first = asyncio.ensure_future(server.session.post(server.url + MAPS, data=slow(), headers=headers, ssl=server.tls))
+        headers = {"Authorization": "Bearer scheduler-token", "Content-Type": "application/json"}
+        url = f"{server.url}{pod}/binding"
+        first = asyncio.ensure_future(server.session.post(url, data=slow(), headers=headers, ssl=server.tls))
         for _ in range(200):
-            second = await server.request("DELETE", f"{MAPS}/x", token="controller-manager-token")
+            second = await server.request("DELETE", pod, token="scheduler-token")
             if second.status == 429:
                 break
             await asyncio.sleep(0.005)
@@ -89,4 +91,4 @@ async def test_too_many_writes_at_once_are_asked_to_come_back() -> None:
         assert second.headers["Retry-After"] == "1"
         assert (await server.request("DELETE", f"{MAPS}/x")).status == 404  # administrators always get in
         gate.set()
-        assert (await first).status == 201
+        assert (await first).status == 404  # let in, and told that there is no such pod
