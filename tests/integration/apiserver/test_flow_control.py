@@ -81,12 +81,23 @@ async def test_new_objects_count_at_once_and_a_schema_says_when_its_level_is_mis
     await server.request("DELETE", f"{SCHEMAS}/mine")
 
 
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+WRITES = {  # the manager itself writes next to nothing: its controllers have accounts of their own
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "writes"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-controller-manager"}],
+}
+
+
 @contextlib.asynccontextmanager
 async def one_seat(**queuing: int) -> AsyncIterator[TestServer]:
     """A server in which the controller manager has one seat."""
     async with running_apiserver(serving={"max_reads": 100, "max_writes": 0, "request_timeout": 8.0}) as server:
         await server.request("POST", LEVELS, level("narrow", 1, **queuing))
         await server.request("POST", SCHEMAS, schema("narrow", "narrow", "system:kube-controller-manager", 50))
+        await server.request("POST", BINDINGS, WRITES)
         await dangling(server, "narrow", "False")
         yield server
 
