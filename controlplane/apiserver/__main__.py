@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 
 from component.daemon import Daemon, run
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch
+from controlplane.apiserver import workers
 from controlplane.apiserver.admission.configuration import read
 from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix, issuers_from
 from controlplane.apiserver.config import (
@@ -138,7 +140,18 @@ PARAMS: list[click.Parameter] = [
     _accepted("--goaway-chance", default="0"),
     _accepted("--http2-max-streams-per-connection", default="0"),
     _accepted("--default-watch-cache-size", default="100"),
-    _accepted("--endpoint-reconciler-type", default="lease"),
+    option(
+        "--endpoint-reconciler-type",
+        type=click.Choice(["lease", "none"]),
+        default="lease",
+        help="Who keeps the endpoints of the kubernetes Service: the servers, by leases, or nobody.",
+    ),
+    option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=1,
+        help="Processes that share the port, each with its own cache; more than one needs etcd.",
+    ),
 ]
 
 
@@ -148,6 +161,8 @@ def config_from(options: Mapping[str, Any]) -> Config:
     for name in ("tls_cert_file", "tls_private_key_file"):
         if not options.get(name):
             raise click.UsageError(f"--{name.replace('_', '-')} is needed: HTTPS is all that is served")
+    if options["workers"] > 1:
+        _check_workers(options)
     return Config(
         _serving(options),
         _identity(options),
@@ -165,6 +180,13 @@ def config_from(options: Mapping[str, Any]) -> Config:
         int(options["event_ttl"]),
         options["runtime_config"],
     )
+
+
+def _check_workers(options: Mapping[str, Any]) -> None:
+    if storage_from(options).backend != "etcd3":
+        raise click.UsageError("--workers: several processes need a store that they can share; give --etcd-servers")
+    if options["secure_port"] == 0:
+        raise click.UsageError("--workers: give --secure-port, for all of them to share")
 
 
 def storage_from(options: Mapping[str, Any]) -> Storage:
@@ -197,8 +219,11 @@ def storage_from(options: Mapping[str, Any]) -> Storage:
 
 
 def _audit(options: Mapping[str, Any]) -> Audit:
+    path = options["audit_log_path"]
+    if path is not None and (worker := workers.number()):
+        path = path.with_name(f"{path.stem}-{worker}{path.suffix}")  # each rotates a file of its own
     return Audit(
-        options["audit_log_path"],
+        path,
         options["audit_log_maxsize"],
         options["audit_log_maxbackup"],
         options["audit_policy_file"],
@@ -251,6 +276,9 @@ def _serving(options: Mapping[str, Any]) -> Serving:
         options["max_mutating_requests_inflight"],
         options["request_timeout"],
         priority_and_fairness=options["enable_priority_and_fairness"],
+        endpoint_reconciler=options["endpoint_reconciler_type"],
+        reuse_port=options["workers"] > 1,
+        worker=workers.number() or 0,
     )
 
 
@@ -333,6 +361,13 @@ async def main(options: Mapping[str, Any]) -> None:
         served.select(catalog.strategies(KindsConfig()), config.runtime_config)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if options["workers"] > 1 and workers.number() is None:
+        if "together" in sys.orig_argv:
+            raise click.UsageError("--workers: an API server that shares its process with other daemons has one")
+        await workers.keep(options["workers"])
+        return
+    if workers.number() is not None:
+        workers.die_with_parent()
     async with running(config):
         await asyncio.Event().wait()
 

@@ -24,6 +24,9 @@ class Serving:
     request_timeout: float = 60.0
     drain_seconds: float = 10.0
     priority_and_fairness: bool = True
+    endpoint_reconciler: str = "lease"  # or "none": somebody else keeps the endpoints of the kubernetes Service
+    reuse_port: bool = False  # share the port with other workers
+    worker: int = 0  # which of them this is
 
 
 @dataclass(frozen=True, slots=True)

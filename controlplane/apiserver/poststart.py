@@ -6,7 +6,9 @@ without is looked after from then on.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,10 +21,13 @@ from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.authorization.reconcile import reconciled_binding, reconciled_role
 from controlplane.apiserver.config import Config
+from controlplane.apiserver.peers import Addresses, Identity, is_expired_identity, renewed
 from controlplane.apiserver.poststart_requests import RequestObjects
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Context
+from controlplane.apiserver.storage.interface import Backend, ListOptions, StorageUnavailableError
 
+log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -33,6 +38,9 @@ PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
+_LEASES = "leases.coordination.k8s.io"
+_RETRY_SECONDS = 1.0
+_LEAVE_SECONDS = 2.0
 _RACES = 5  # times to look again when another server was faster
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
@@ -45,8 +53,14 @@ async def _no_admission(obj: Object, old: Object | None) -> None:
 
 
 class PostStart:
-    def __init__(self, config: Config, stores: Mapping[str, Store], served: Collection[GroupVersion] = ()) -> None:
-        self._config, self._stores = config, stores
+    def __init__(
+        self, config: Config, stores: Mapping[str, Store], served: Collection[GroupVersion] = (), backend: Backend | None = None
+    ) -> None:
+        """``backend`` is where API servers learn of each other; without one this is the only one."""
+        self._config, self._stores, self._backend = config, stores, backend
+        self._addresses: Addresses | None = None
+        self._identity: Identity | None = None
+        self._leaving = False
         self._requests = RequestObjects(stores, served, lambda kind, obj, mended: self._ensure(kind, "", obj, mended=mended))
         self._done = False
 
@@ -62,6 +76,9 @@ class PostStart:
 
     async def prepare(self) -> None:
         """Before the listener is up: the system's namespaces, its roles and who has them."""
+        await _persistently(self._prepare)
+
+    async def _prepare(self) -> None:
         await self._namespaces()
         async with asyncio.TaskGroup() as tasks:  # together: the store commits them as a group
 
@@ -77,6 +94,13 @@ class PostStart:
                 start(resource, obj, reconciled_role if resource == "roles" else reconciled_binding)
 
     async def run(self, address: str, port: int) -> None:
+        if self._backend is not None:
+            self._addresses = Addresses(self._backend, address)
+            self._identity = Identity(address, port, self._config.serving.worker)
+        await _persistently(lambda: self._bring_about_the_rest(address, port))
+        self._done = True
+
+    async def _bring_about_the_rest(self, address: str, port: int) -> None:
         for name, (value, text) in PRIORITIES.items():
             priority = _typed("scheduling.k8s.io/v1", "PriorityClass", {"name": name})
             priority |= {"value": value, "description": text, "preemptionPolicy": "PreemptLowerPriority"}
@@ -87,13 +111,23 @@ class PostStart:
         await self._ensure("servicecidrs.networking.k8s.io", "", ranges)
         await self._publish_authorities()
         await self._way_in(address, port)
-        self._done = True
+        await self._identify()
 
     async def mend(self, address: str, port: int) -> None:
         """Make again what somebody has deleted: upstream's controllers of system namespaces, the kubernetes Service..."""
         await self._namespaces()
         await self._way_in(address, port)
+        await self._identify()
         await self._requests.mend()
+
+    async def leave(self, port: int) -> None:
+        """Before the listener closes: clients that look the ``kubernetes`` Service up are sent to the other servers."""
+        self._leaving = True
+        if self._addresses is not None and self._config.serving.endpoint_reconciler == "lease":
+            with contextlib.suppress(errors.StatusError, StorageUnavailableError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    if others := await self._addresses.leave():
+                        await self._lead_to(others, port)
 
     async def _namespaces(self) -> None:
         for name in NAMESPACES:
@@ -101,9 +135,27 @@ class PostStart:
 
     async def _way_in(self, address: str, port: int) -> None:
         await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
-        await self._ensure("endpoints", "default", kubernetes_endpoints(address, port), ("subsets",))
-        slice_ = kubernetes_slice(address, port)
+        if self._config.serving.endpoint_reconciler == "lease" and not self._leaving:
+            await self._lead_to(await self._addresses.renew() if self._addresses is not None else [address], port)
+
+    async def _lead_to(self, addresses: Sequence[str], port: int) -> None:
+        await self._ensure("endpoints", "default", kubernetes_endpoints(addresses, port), ("subsets",))
+        slice_ = kubernetes_slice(addresses, port)
         await self._ensure("endpointslices.discovery.k8s.io", "default", slice_, ("endpoints", "ports"))
+
+    async def _identify(self) -> None:
+        """Keep this server's Lease, and remove those of servers that have been gone for long."""
+        store = self._stores.get(_LEASES)
+        if self._identity is None or store is None:
+            return
+        now = datetime.now(UTC)
+        await self._ensure(_LEASES, "kube-system", self._identity.lease(now), mended=renewed)
+        for entry in (await store.list("kube-system", ListOptions(resource_version="0"))).entries:
+            lease = entry.decode()
+            if is_expired_identity(lease, now):
+                ctx = Context(SERVER, "kube-system", lease["metadata"]["name"], "delete", now)
+                with contextlib.suppress(errors.StatusError):  # another server was faster
+                    await store.delete(ctx, {}, _no_admission)
 
     async def _publish_authorities(self) -> None:
         """Upstream's components and aggregated API servers learn from here whom to believe."""
@@ -166,6 +218,30 @@ class PostStart:
         await store.update(ctx, mend, _no_admission)
 
 
+async def _persistently(work: Callable[[], Awaitable[None]]) -> None:
+    """Until it succeeds, as long as all that is wrong is that the store has no leader just now."""
+    while True:
+        try:
+            await work()
+            return
+        except* errors.StatusError as problems:
+            if any(problem.code < 500 for problem in _leaves(problems)):
+                raise
+            log.warning("the cluster's own objects cannot be written yet: %s", next(_leaves(problems)))
+            await asyncio.sleep(_RETRY_SECONDS)
+        except* StorageUnavailableError as problems:
+            log.warning("the cluster's own objects cannot be written yet: %s", problems.exceptions[0])
+            await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _leaves(group: BaseExceptionGroup[errors.StatusError]) -> Iterator[errors.StatusError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
 def _typed(api_version: str, kind: str, metadata: Object) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
@@ -191,18 +267,18 @@ def kubernetes_service(service_range: str, port: int) -> Object:
     return service
 
 
-def kubernetes_endpoints(address: str, port: int) -> Object:
+def kubernetes_endpoints(addresses: Sequence[str], port: int) -> Object:
     labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     endpoints = _typed("v1", "Endpoints", {"name": "kubernetes", "namespace": "default", "labels": labels})
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
-    endpoints["subsets"] = [{"addresses": [{"ip": address}], "ports": ports}]
+    endpoints["subsets"] = [{"addresses": [{"ip": address} for address in addresses], "ports": ports}]
     return endpoints
 
 
-def kubernetes_slice(address: str, port: int) -> Object:
+def kubernetes_slice(addresses: Sequence[str], port: int) -> Object:
     labels = {"kubernetes.io/service-name": "kubernetes"}
     made = _typed("discovery.k8s.io/v1", "EndpointSlice", {"name": "kubernetes", "namespace": "default", "labels": labels})
-    made["addressType"] = "IPv6" if ":" in address else "IPv4"
-    made["endpoints"] = [{"addresses": [address], "conditions": {"ready": True}}]
+    made["addressType"] = "IPv6" if ":" in addresses[0] else "IPv4"
+    made["endpoints"] = [{"addresses": [address], "conditions": {"ready": True}} for address in addresses]
     made["ports"] = [{"name": "https", "port": port, "protocol": "TCP"}]
     return made

@@ -64,6 +64,7 @@ class Bench:
     folder: Path
     port: int  # of the API server
     wrap: Sequence[str] = ()  # put before each command line, as `nsenter ... --`
+    storage: Sequence[str] = ()  # flags of the API server's store; a database in the folder without any
     started: list[Daemon] = field(default_factory=list)
 
     @property
@@ -104,7 +105,7 @@ class Bench:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
-            f"--storage-path={self.folder / 'state.db'}",
+            *(self.storage or [f"--storage-path={self.folder / 'state.db'}"]),
             f"--tls-cert-file={pki / 'apiserver.crt'}",
             f"--tls-private-key-file={pki / 'apiserver.key'}",
             f"--client-ca-file={pki / 'ca.crt'}",

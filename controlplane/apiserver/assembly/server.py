@@ -100,7 +100,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         base = await _open(config, stack)
         versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds)}
-        poststart = PostStart(config, base.stores, versions)
+        poststart = PostStart(config, base.stores, versions, base.backend)
         _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
@@ -115,6 +115,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         await live.roles.caught_up()
         address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
         where = advertised(config), address.port
+        stack.push_async_callback(poststart.leave, address.port)
         await poststart.run(*where)
         supervisor.every("system-objects", MEND_SECONDS, lambda: poststart.mend(*where))
         _log.info("Serving", address=address.url, storage=config.storage.backend)
@@ -163,7 +164,9 @@ async def _listen(
         live.streams.close_all()
 
     where = (serving.bind_address, serving.port, tls.context)
-    listener = listening(server_for(handler), *where, drain_seconds=serving.drain_seconds, on_drain=drain)
+    listener = listening(
+        server_for(handler), *where, drain_seconds=serving.drain_seconds, on_drain=drain, reuse_port=serving.reuse_port
+    )
     return await stack.enter_async_context(listener)
 
 

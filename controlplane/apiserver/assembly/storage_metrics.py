@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from controlplane.apiserver.storage.cacher.cacher import Cacher, Stats
 from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
+from controlplane.apiserver.storage.layout import resource_of
 
 _GAUGES: tuple[tuple[str, str, Callable[[Stats], int]], ...] = (
     ("apiserver_storage_objects", "Number of stored objects at the time of last check split by kind.", lambda s: s.objects),
@@ -40,7 +41,7 @@ class StorageMetrics(Collector):
         self._caches, self._backend = caches, backend
 
     def collect(self) -> Iterator[Metric]:
-        stats = [(prefix.split("/")[2], cacher.stats()) for prefix, cacher in self._caches.items()]
+        stats = [(resource_of(prefix), cacher.stats()) for prefix, cacher in self._caches.items()]
         for name, text, read in _GAUGES:
             gauge = GaugeMetricFamily(name, text, labels=("resource",))
             for resource, each in stats:

@@ -138,3 +138,27 @@ async def test_stock_kubectl(servers: list[TestServer]) -> None:
     assert code == 0, err
     code, out, err = await servers[1].kubectl("get", "configmap", "by-kubectl", "-o", "name")
     assert (code, out.strip()) == (0, "configmap/by-kubectl"), err
+
+
+async def test_every_server_is_behind_the_kubernetes_service_and_has_a_lease(etcd: Etcd, tmp_path: Path) -> None:
+    async def endpoints(server: TestServer) -> list[list[str]]:
+        held = (await server.request("GET", f"{NAMESPACE}/endpoints/kubernetes")).json
+        slices = (await server.request("GET", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes")).json
+        sliced = [address for endpoint in slices["endpoints"] for address in endpoint["addresses"]]
+        return [[address["ip"] for address in subset["addresses"]] for subset in held["subsets"]] + [sliced]
+
+    def settings(address: str) -> dict[str, Any]:
+        return {"serving": {"advertise_address": address}, "storage": Storage("etcd3", etcd=etcd.config(prefix="/served"))}
+
+    both = ["192.0.2.9", "192.0.2.10"]
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    async with running_apiserver("etcd3", tmp_path / "a", **settings(both[1])) as first:
+        assert await endpoints(first) == [both[1:], both[1:]]
+        async with running_apiserver("etcd3", tmp_path / "b", **settings(both[0])):
+            assert await endpoints(first) == [both, both]
+            leases = (await first.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")).json["items"]
+            labels = [lease["metadata"]["labels"].get("apiserver.kubernetes.io/identity") for lease in leases]
+            assert labels == ["kube-apiserver"] * 2
+            assert json.loads(etcd.ctl("get", "--print-value-only", f"/served/masterleases/{both[0]}"))["kind"] == "Endpoints"
+        assert await endpoints(first) == [both[1:], both[1:]], "who leaves takes its address along"

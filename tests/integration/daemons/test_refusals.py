@@ -62,6 +62,7 @@ CASES = [
     Case("apiserver", "+ --storage-backend=etcd3", 2, "needs --etcd-servers"),
     Case("apiserver", "+ --etcd-servers=ftp://x", 2, "'ftp://x' is not the URL of an etcd server"),
     Case("apiserver", "+ --etcd-servers=https://x --etcd-certfile={pki}/ca.crt", 2, "--etcd-certfile and --etcd-keyfile go"),
+    Case("apiserver", "+ --workers=2", 2, "--workers: several processes need a store that they can share"),
     Case("apiserver", "+ --tls-cert-file={garbage}", 1, "{garbage} holds nothing in PEM form"),
     Case("apiserver", "+ --tls-private-key-file={pki}/sa.key", 1, "the key does not belong to the certificate"),
     Case("apiserver", "+ --client-ca-file={garbage}", 1, "--client-ca-file {garbage}: holds nothing in PEM form"),
