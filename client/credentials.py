@@ -36,6 +36,11 @@ class Credentials:
         self._printed: dict[str, Any] = {}
         self._expires: datetime | None = None
 
+    def use(self, config: Config) -> None:
+        """Go on with another Config: a kubeconfig has been written anew."""
+        self._config = config
+        self.refused()
+
     async def header(self) -> str | None:
         """The header's value, or None where a certificate, or nothing, has to do. Raises KubeconfigError."""
         config = self._config

@@ -4,7 +4,7 @@ TokenReview and SubjectAccessReview, as upstream's webhook mode; answers are rem
 them. The kubelet's ``server.auth`` and the health ports of scheduler and controller manager (``controlplane.hosting``) use it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -12,15 +12,19 @@ import orjson
 
 from apimachinery import errors
 from apimachinery.gvk import GroupVersionResource
+from component import logs
 from component.clock import Clock
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from component.client_certificates import Authorities
+
 TOKEN_REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "subjectaccessreviews")
-_TOKEN_TTL, _ALLOWED_TTL, _DENIED_TTL = 120.0, 300.0, 30.0
+_TOKEN_TTL, _ALLOWED_TTL, _DENIED_TTL, _CERTIFICATE_TTL = 120.0, 300.0, 30.0, 60.0
 _CACHE_SIZE = 1024
+_log = logs.get(__name__)
 
 
 class Reviewer(Protocol):
@@ -110,16 +114,48 @@ def bearer_token(request: "web.BaseRequest") -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def certificate_user(request: "web.BaseRequest") -> User | None:
-    """The subject of the certificate that TLS has verified against the client CA."""
+class CertificateUsers:
+    """Whom client certificates name. What a certificate is worth is remembered for a minute, as it costs a signature check."""
+
+    def __init__(self, authorities: Callable[[], bytes] | None, clock: Clock) -> None:
+        """``authorities`` is asked for the PEM of the CAs to believe, and may change its answer; None believes nobody."""
+        self._pem, self._clock = authorities, clock
+        self._authorities: Authorities | None = None
+        self._known: _Memory[tuple[bytes, User | None]] = _Memory(clock)
+
+    def presented(self, request: "web.BaseRequest") -> bool:
+        """Whether the caller showed any certificate at all."""
+        return self._pem is not None and _peer_certificate(request) is not None
+
+    def user(self, request: "web.BaseRequest") -> User | None:
+        """None without a certificate, and with one that counts for nothing: a token may still be good."""
+        if self._pem is None or (certificate := _peer_certificate(request)) is None:
+            return None
+        bundle = self._pem()
+        if (known := self._known.get(certificate)) is not None and known[0] is bundle:
+            return known[1]
+        user = self._judge(self._pem, certificate)
+        self._known.put(certificate, (bundle, user), _CERTIFICATE_TTL)
+        return user
+
+    def _judge(self, pem: Callable[[], bytes], certificate: bytes) -> User | None:
+        from component.client_certificates import Authorities, UntrustedCertificateError  # heavy: for those who are called so
+
+        if self._authorities is None:
+            self._authorities = Authorities(pem)
+        try:
+            name, groups = self._authorities.subject(certificate, self._clock.now())
+        except UntrustedCertificateError as refused:
+            _log.v(2, "Refused a client certificate", reason=str(refused))
+            return None
+        return User(name, groups=(*groups, "system:authenticated"))
+
+
+def _peer_certificate(request: "web.BaseRequest") -> bytes | None:
     transport = request.transport
-    certificate = transport.get_extra_info("peercert") if transport is not None else None
-    if not certificate:
-        return None
-    subject = [pair for part in certificate.get("subject", ()) for pair in part]
-    name = next((value for key, value in subject if key == "commonName"), "")
-    groups = tuple(value for key, value in subject if key == "organizationName")
-    return User(name, groups=(*groups, "system:authenticated")) if name else None
+    connection = transport.get_extra_info("ssl_object") if transport is not None else None
+    certificate: bytes | None = connection.getpeercert(True) if connection is not None else None
+    return certificate
 
 
 def _review(kind: str, gvr: GroupVersionResource, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class Config:
     exec_plugin: ExecPlugin | None = None
     namespace: str = "default"
     impersonate: str | None = None
+    source: str | None = None  # the file that all this was read from, and may be read from again
+    source_context: str | None = None
 
 
 class KubeconfigError(OperatorError, ValueError):
@@ -64,9 +66,10 @@ def load(path: str | os.PathLike[str], context: str | None = None) -> Config:
     except yaml.YAMLError as error:
         raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from None
     try:
-        return from_dict(document, base=file.parent, context=context)
+        config = from_dict(document, base=file.parent, context=context)
     except KubeconfigError as error:
         raise KubeconfigError(f"kubeconfig {file}: {error}") from None
+    return replace(config, source=str(file), source_context=context)
 
 
 def from_dict(document: Any, *, base: Path = Path(), context: str | None = None) -> Config:

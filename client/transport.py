@@ -10,20 +10,21 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import aiohttp
 from yarl import URL
 
+from client import kubeconfig
 from client.credentials import Credentials
-from client.kubeconfig import Config
+from client.kubeconfig import Config, KubeconfigError
 from component import tls
 from component.clock import Clock, RealClock
 from component.tls import TlsFileError
 
 _POOL = 256
-_LOOK_PERIOD = 60.0
+_LOOK_PERIOD = 10.0
 _BUFFER = 1 << 18
 
 
@@ -116,8 +117,8 @@ class _AioResponse:
 class AioTransport:
     """A Transport over aiohttp. The pool is made with the first request, inside the running loop.
 
-    Certificate files that change are taken up within a minute: the pool is replaced, and streams on the old one break
-    off, which their readers survive.
+    Files of certificates, and the kubeconfig, count within ten seconds of a change: the pool is replaced, and streams on the
+    old one break off, which their readers survive.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class AioTransport:
             self._headers["Impersonate-User"] = config.impersonate
         self._session: aiohttp.ClientSession | None = None
         self._opening = asyncio.Lock()
-        self._files = tuple(filter(None, (config.certificate_file, config.key_file, config.ca_file)))
+        self._files = _files(config)
         self._stamp: object = None
         self._look_again = 0.0
         self._closed = False
@@ -182,8 +183,10 @@ class AioTransport:
                 return self._session
             old = self._session
             try:
+                if old is not None:
+                    await asyncio.to_thread(self._reread)
                 self._session = await self._new_session()
-            except TlsFileError:
+            except (TlsFileError, KubeconfigError):
                 # half-replaced files are complete at the next look
                 if old is None:
                     raise
@@ -193,6 +196,15 @@ class AioTransport:
                 await old.close()
             return self._session
 
+    def _reread(self) -> None:
+        """Who we are and whom we trust may have changed in the kubeconfig itself; the server's address counts as it was."""
+        if self._config.source is None:
+            return
+        read = kubeconfig.load(self._config.source, self._config.source_context)
+        self._config = replace(read, server=self._config.server)
+        self._credentials.use(self._config)
+        self._files = _files(self._config)
+
     async def _new_session(self) -> aiohttp.ClientSession:
         config = await self._credentials.completed()
         context: Any = ssl_context(config) if self._base.startswith("https") else False
@@ -200,6 +212,11 @@ class AioTransport:
         return aiohttp.ClientSession(
             connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
         )
+
+
+def _files(config: Config) -> tuple[str, ...]:
+    """What our certificate, our trust and our token are read from."""
+    return tuple(filter(None, (config.source, config.certificate_file, config.key_file, config.ca_file)))
 
 
 def _timeout(request: Request) -> aiohttp.ClientTimeout:

@@ -6,11 +6,14 @@ Each daemon's ``__main__`` lists its parameters from here and from click; ``comp
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from component.version import GIT_VERSION
+
+if TYPE_CHECKING:
+    from component.tls import Profile
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PIECE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
@@ -97,6 +100,24 @@ def switch(name: str, default: bool, help: str) -> click.Option:  # noqa: A002 -
 def accepted(name: str, **attributes: Any) -> click.Option:
     """A flag of upstream's that changes nothing here, taken so that existing manifests start. Not listed in the help."""
     return option(name, hidden=True, default=None, **attributes)
+
+
+def tls_profile_flags() -> list[click.Parameter]:
+    """``--tls-min-version`` and ``--tls-cipher-suites``; :func:`tls_profile` reads them."""
+    return [
+        option("--tls-min-version", default="", help="Lowest TLS version: VersionTLS12 (the default) or VersionTLS13."),
+        option("--tls-cipher-suites", type=COMMA_LIST, default="", help="Cipher suites for TLS 1.2, by Go's names."),
+    ]
+
+
+def tls_profile(options: Mapping[str, Any]) -> "Profile":
+    """Raises click.UsageError in upstream's words."""
+    from component.tls import profile
+
+    try:
+        return profile(options.get("tls_min_version") or "", options.get("tls_cipher_suites") or ())
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def kubeconfig() -> click.Option:

@@ -1,46 +1,97 @@
-"""TLS contexts from certificate files, for servers and clients, and renewal of a running server's files.
+"""TLS contexts from certificate files, for servers and clients. ``dynamic_certificates`` renews them in a running server.
 
 Only the standard library's ``ssl``: connections never pay for ``cryptography``.
 """
 
 import contextlib
-import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from component import logs
-from component.clock import Clock
 from component.errors import OperatorError
-
-_log = logs.get(__name__)
 
 
 class TlsFileError(OperatorError, ValueError):
     """A certificate, key or CA cannot be used; the text names the file."""
 
 
-# the suites upstream offers by default, forward secret and authenticated
-_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a server offers. ``ciphers`` is an OpenSSL list for TLS 1.2; those of 1.3 are not for choosing, as in Go.
+
+    The default is what upstream offers: forward secret and authenticated.
+    """
+
+    minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: str = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+
+DEFAULT_PROFILE = Profile()
+_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+_TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+_SUITES = {
+    **{
+        f"TLS_ECDHE_{key}_WITH_{go}": f"ECDHE-{key}-{openssl}"
+        for key in ("ECDSA", "RSA")
+        for go, openssl in {
+            "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+            "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+            "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+            "CHACHA20_POLY1305": "CHACHA20-POLY1305",
+            "AES_128_CBC_SHA256": "AES128-SHA256",
+            "AES_128_CBC_SHA": "AES128-SHA",
+            "AES_256_CBC_SHA": "AES256-SHA",
+        }.items()
+    },
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+}
+
+
+def profile(minimum: str = "", suites: Sequence[str] = ()) -> Profile:
+    """From ``--tls-min-version`` and ``--tls-cipher-suites``, in Go's names. Raises ValueError in upstream's words."""
+    if minimum in ("VersionTLS10", "VersionTLS11"):
+        raise ValueError(f"tls version {minimum} is broken and not offered; choose VersionTLS12 or VersionTLS13")
+    if minimum and minimum not in _VERSIONS:
+        raise ValueError(f'unknown tls version "{minimum}"')
+    version = _VERSIONS.get(minimum, DEFAULT_PROFILE.minimum)
+    for suite in suites:
+        if suite not in _SUITES and suite not in _TLS13_SUITES:
+            raise ValueError(f"Cipher suite {suite} not supported or doesn't exist")
+    if not suites:
+        return Profile(version)
+    chosen = [_SUITES[suite] for suite in suites if suite in _SUITES]
+    if not chosen:  # nothing of TLS 1.2 is left
+        return Profile(ssl.TLSVersion.TLSv1_3)
+    return Profile(version, ":".join(chosen))
 
 
 def server_context(
-    certificate: str | Path, key: str | Path, client_ca: str | Path | None = None, *, alpn: Sequence[str] = ("http/1.1",)
+    certificate: str | Path,
+    key: str | Path,
+    *client_cas: str | Path | None,
+    alpn: Sequence[str] = ("http/1.1",),
+    profile: Profile = DEFAULT_PROFILE,
 ) -> ssl.SSLContext:
-    """TLS 1.2+ for a server. With ``client_ca`` clients are asked for a certificate but may come without one.
+    """TLS for a server. With ``client_cas`` clients are asked for a certificate but may come without one.
 
     :raises TlsFileError: naming the file that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(_CIPHERS)
+    context.minimum_version = profile.minimum
+    context.set_ciphers(profile.ciphers)
     context.set_alpn_protocols(list(alpn))
     load_pair(context, certificate, key)
-    if client_ca is not None:
-        context.verify_mode = ssl.CERT_OPTIONAL
-        # a bundle may hold an intermediate CA without its root
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        _load_ca(context, cafile=str(client_ca))
+    for client_ca in client_cas:
+        if client_ca is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            # a bundle may hold an intermediate CA without its root
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            _load_ca(context, cafile=str(client_ca))
     return context
 
 
@@ -94,58 +145,3 @@ def _why(error: OSError, *files: str | Path) -> str:
             if b"-----BEGIN " not in Path(file).read_bytes():
                 return f"{file} holds nothing in PEM form"
     return f"not in PEM form, or damaged ({error.reason or error})"
-
-
-class ReloadingServerContext:
-    """A server's TLS files, read again when they change; ``context`` is what the listener gets, once.
-
-    New handshakes are passed to the latest context through the server-name callback, which OpenSSL calls for every
-    handshake, because neither a listener's context nor the CA inside a context can be exchanged. Established
-    connections keep what they have. ``watch`` must run in a task of the owner.
-    """
-
-    def __init__(
-        self,
-        certificate: str | Path,
-        key: str | Path,
-        client_ca: str | Path | None = None,
-        prepare: Callable[[ssl.SSLContext], None] = lambda context: None,
-    ) -> None:
-        """``prepare`` is called with every context that is made, before it is used."""
-        self._files = (certificate, key, client_ca)
-        self._prepare = prepare
-        self._stamp = self._stamps()
-        self._current = self._make()
-        self.context = self._make()
-        self.context.sni_callback = self._choose
-
-    def _make(self) -> ssl.SSLContext:
-        context = server_context(*self._files)
-        self._prepare(context)
-        return context
-
-    def _choose(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:
-        connection.context = self._current
-
-    def _stamps(self) -> tuple[tuple[int, int], ...]:
-        return tuple((stat.st_mtime_ns, stat.st_ino) for stat in (os.stat(path) for path in self._files if path is not None))
-
-    def reload_if_changed(self) -> bool:
-        """Read the files again if any changed; broken files are reported and the old ones stay in use."""
-        try:
-            stamp = self._stamps()
-            if stamp == self._stamp:
-                return False
-            self._current = self._make()
-        except (OSError, ValueError) as error:
-            _log.error("Cannot reload TLS files, keeping the old ones", err=error)
-            return False
-        self._stamp = stamp
-        _log.info("Reloaded TLS files", certificate=str(self._files[0]))
-        return True
-
-    async def watch(self, clock: Clock, period: float = 60.0) -> None:
-        """Look at the files every ``period`` seconds, for ever."""
-        while True:
-            await clock.sleep(period)
-            self.reload_if_changed()

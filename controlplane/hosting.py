@@ -5,7 +5,6 @@ Each daemon's ``__main__`` gives its flags and one coroutine; :func:`host` surro
 
 import asyncio
 import os
-import ssl
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -20,13 +19,15 @@ from aiohttp import web
 from apimachinery import errors
 from apimachinery.codecs.json import encode
 from client import kubeconfig
-from client.delegation import ANONYMOUS, Delegation, bearer_token, certificate_user
+from client.delegation import ANONYMOUS, CertificateUsers, Delegation, bearer_token
 from client.leaderelection import LeaderElector, LeadershipLostError, Timing
 from client.rest import Client
-from component import flags, logs, tls
+from component import flags, logs
+from component.dynamic_certificates import CaBundle, Files, ServingCertificates, watch
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
 from component.serving import Handler, listening
+from component.tasks import Supervisor
 
 _log = logs.get(__name__)
 
@@ -49,6 +50,7 @@ def params(port: int, lease: str) -> list[click.Parameter]:
         flags.option("--secure-port", type=click.IntRange(0, 65535), default=port, help="The HTTPS port; 0 serves nothing."),
         flags.option("--tls-cert-file", type=flags.INPUT_FILE, help="Certificate of the HTTPS port; self-signed without one."),
         flags.option("--tls-private-key-file", type=flags.INPUT_FILE, help="Key of --tls-cert-file."),
+        *flags.tls_profile_flags(),
         flags.option("--client-ca-file", type=flags.INPUT_FILE, help="CA whose client certificates are recognised."),
         flags.option("--authentication-kubeconfig", type=flags.INPUT_FILE, help="Accepted; --kubeconfig's identity asks."),
         flags.option("--authorization-kubeconfig", type=flags.INPUT_FILE, help="Accepted; --kubeconfig's identity asks."),
@@ -80,7 +82,7 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
     metrics = Registry()
     health = Health()
     identity = f"{os.uname().nodename}_{uuid.uuid4()}"
-    async with Client(config, component=name) as client, _served(options, Guard(client, options), health, metrics):
+    async with Client(config, component=name) as client, _served(options, client, health, metrics):
         client.count_requests(metrics)
         given = Host(client, health, metrics, identity)
         if options["leader_elect"]:
@@ -141,8 +143,9 @@ async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host
 class Guard:
     """Who may read what on the health port: health is open, the rest is for those whom the API server allows it."""
 
-    def __init__(self, client: Client, options: Mapping[str, Any]) -> None:
+    def __init__(self, client: Client, options: Mapping[str, Any], client_ca: Callable[[], bytes] | None) -> None:
         self._delegation = Delegation(client, client.clock)
+        self._certificates = CertificateUsers(client_ca, client.clock)
         self._open = tuple(options["authorization_always_allow_paths"])
 
     def before(self, handler: Handler) -> Handler:
@@ -163,9 +166,9 @@ class Guard:
         path = request.path
         if any(path == each or (each.endswith("*") and path.startswith(each[:-1])) for each in self._open):
             return
-        user = certificate_user(request) or await self._delegation.token_user(request)
+        user = self._certificates.user(request) or await self._delegation.token_user(request)
         if user is None:
-            if bearer_token(request) is not None:
+            if bearer_token(request) is not None or self._certificates.presented(request):
                 raise errors.unauthorized()
             user = ANONYMOUS
         if "system:masters" in user.groups:
@@ -180,22 +183,34 @@ class Guard:
 
 
 @asynccontextmanager
-async def _served(options: Mapping[str, Any], guard: Guard, health: Health, metrics: Registry) -> AsyncIterator[None]:
+async def _served(options: Mapping[str, Any], client: Client, health: Health, metrics: Registry) -> AsyncIterator[None]:
     port = options["secure_port"]
     if port == 0:
         yield
         return
-    context = await asyncio.to_thread(_server_context, options)
+    certificates, watched = await asyncio.to_thread(_certificates, options)
+    bundles = [CaBundle(path) for path in filter(None, [options["client_ca_file"]])]
+    guard = Guard(client, options, bundles[0].current if bundles else None)
     handler = guard.before(health_and_metrics_handler(health, metrics))
-    async with listening(handler, options["bind_address"], port, context, drain_seconds=2.0) as address:
+    where = (options["bind_address"], port, certificates.context)
+    async with Supervisor(client.clock) as supervisor, listening(handler, *where, drain_seconds=2.0) as address:
+        supervisor.start("certificate files", watch(client.clock, *watched, *bundles))
         _log.v(1, "Serving health and metrics", url=address.url)
-        yield
+        try:
+            yield
+        finally:
+            supervisor.stop()
 
 
-def _server_context(options: Mapping[str, Any]) -> ssl.SSLContext:
-    """The given certificate, or one made for this run; ssl reads only files, so that one passes through a private folder."""
+def _certificates(options: Mapping[str, Any]) -> tuple[ServingCertificates, list[ServingCertificates]]:
+    """What the port shows, and what of it is to be watched: the given certificate, or one made for this run (ssl reads only
+    files, so that one passes through a private folder)."""
+    asked_for = tuple(filter(None, [options["client_ca_file"]]))
+    profile = flags.tls_profile(options)
     if options.get("tls_cert_file"):
-        return tls.server_context(options["tls_cert_file"], options["tls_private_key_file"], options["client_ca_file"])
+        given = Files(options["tls_cert_file"], options["tls_private_key_file"], asked_for, profile=profile)
+        certificates = ServingCertificates(given)
+        return certificates, [certificates]
     from component import x509  # imported here: it weighs 11 MB, and `up` always gives a certificate
 
     address = options["bind_address"]
@@ -204,4 +219,4 @@ def _server_context(options: Mapping[str, Any]) -> ssl.SSLContext:
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
         pair.save(certificate, key)
-        return tls.server_context(certificate, key, options["client_ca_file"])
+        return ServingCertificates(Files(certificate, key, asked_for, profile=profile)), []

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from component.daemon import Daemon, run
-from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch
+from component.dynamic_certificates import NamedPair, parse_named_pair
+from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch, tls_profile, tls_profile_flags
 from controlplane.apiserver import workers
 from controlplane.apiserver.admission.configuration import read
 from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix, issuers_from
@@ -44,6 +45,8 @@ PARAMS: list[click.Parameter] = [
     option("--advertise-address", default="", help="The address that members of the cluster reach this server at."),
     option("--tls-cert-file", type=INPUT_FILE, help="Certificate for HTTPS."),
     option("--tls-private-key-file", type=INPUT_FILE, help="Private key of --tls-cert-file."),
+    option("--tls-sni-cert-key", multiple=True, help="CERT,KEY or CERT,KEY:NAME,*.NAME: for clients that ask for these names."),
+    *tls_profile_flags(),
     option("--client-ca-file", type=INPUT_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
     option("--token-auth-file", type=INPUT_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
     option("--authentication-config", type=INPUT_FILE, help="AuthenticationConfiguration with OpenID providers."),
@@ -279,7 +282,16 @@ def _serving(options: Mapping[str, Any]) -> Serving:
         endpoint_reconciler=options["endpoint_reconciler_type"],
         reuse_port=options["workers"] > 1,
         worker=workers.number() or 0,
+        named=tuple(_named_pair(text) for text in options["tls_sni_cert_key"]),
+        tls=tls_profile(options),
     )
+
+
+def _named_pair(text: str) -> NamedPair:
+    try:
+        return parse_named_pair(text)
+    except ValueError as error:
+        raise click.UsageError(f"--tls-sni-cert-key={text}: {error}") from None
 
 
 def _identity(options: Mapping[str, Any]) -> Identity:

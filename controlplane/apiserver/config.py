@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from component.dynamic_certificates import NamedPair
+from component.tls import DEFAULT_PROFILE, Profile
 from controlplane.apiserver.authentication.issuers import Issuer
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 
@@ -27,6 +29,8 @@ class Serving:
     endpoint_reconciler: str = "lease"  # or "none": somebody else keeps the endpoints of the kubernetes Service
     reuse_port: bool = False  # share the port with other workers
     worker: int = 0  # which of them this is
+    named: tuple[NamedPair, ...] = ()  # certificates for clients that ask for a name
+    tls: Profile = DEFAULT_PROFILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, cast
@@ -15,7 +14,6 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
 from component import logs
-from controlplane.apiserver.authentication.tls import leave_verdict_to_application
 from controlplane.apiserver.wire.reply import Answer
 
 Handler = Callable[[BaseRequest], Awaitable[Answer]]
@@ -76,9 +74,3 @@ def server_for(handler: Handler) -> Server:
         max_line_size=MAX_HEADER,
         max_field_size=MAX_HEADER,
     )
-
-
-def prepare_tls(context: ssl.SSLContext) -> None:
-    """Make a context that asks for client certificates accept any: ``authentication.x509`` decides what they are worth."""
-    if context.verify_mode is ssl.CERT_OPTIONAL:
-        leave_verdict_to_application(context)

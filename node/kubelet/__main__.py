@@ -26,6 +26,11 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--cert-dir": ("cert_dir", {"type": _PATH, "help": "Where a self-signed serving certificate is kept."}),
     "--tls-cert-file": ("tls_cert_file", {"type": flags.INPUT_FILE, "help": "Serving certificate."}),
     "--tls-private-key-file": ("tls_private_key_file", {"type": flags.INPUT_FILE, "help": "Key of the serving certificate."}),
+    "--tls-min-version": ("tls_min_version", {"help": "Lowest TLS version: VersionTLS12 (the default) or VersionTLS13."}),
+    "--tls-cipher-suites": (
+        "tls_cipher_suites",
+        {"type": flags.COMMA_LIST, "help": "Cipher suites for TLS 1.2, by Go's names."},
+    ),
     "--client-ca-file": ("client_ca_file", {"type": flags.INPUT_FILE, "help": "CA whose client certificates are recognised."}),
     "--container-runtime-endpoint": ("runtime_endpoint", {"help": "Socket of the CRI runtime, unix:///..."}),
     "--image-service-endpoint": ("image_endpoint", {"help": "Socket of the CRI image service, if another one."}),

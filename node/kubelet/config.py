@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from apimachinery import quantity
+from component import tls
 from component.flags import parse_duration
 from node.kubelet.eviction import thresholds
 
@@ -36,6 +37,8 @@ class KubeletConfig:
     cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
+    tls_min_version: str = ""
+    tls_cipher_suites: tuple[str, ...] = ()
     client_ca_file: Path | None = None
     anonymous_auth: bool = False
     webhook_authentication: bool = True
@@ -161,6 +164,8 @@ _FIELDS = {
     "podLogsDir": _Field("pod_logs_dir", _path),
     "tlsCertFile": _Field("tls_cert_file", _path),
     "tlsPrivateKeyFile": _Field("tls_private_key_file", _path),
+    "tlsMinVersion": _Field("tls_min_version", _text),
+    "tlsCipherSuites": _Field("tls_cipher_suites", _texts),
     "authentication.anonymous.enabled": _Field("anonymous_auth", _truth),
     "authentication.webhook.enabled": _Field("webhook_authentication", _truth),
     "authentication.x509.clientCAFile": _Field("client_ca_file", _path),
@@ -258,6 +263,10 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError(f"authorization.mode must be Webhook (the API server is asked), not {config.authorization_mode!r}")
     if config.anonymous_auth or not config.webhook_authentication:
         raise ConfigError("authentication: this kubelet knows only anonymous.enabled false and webhook.enabled true")
+    try:
+        tls.profile(config.tls_min_version, config.tls_cipher_suites)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     if config.max_pods < 1:
         raise ConfigError(f"maxPods must be positive, not {config.max_pods}")
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):

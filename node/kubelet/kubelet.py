@@ -12,6 +12,7 @@ from client import kubeconfig
 from client.rest import Client
 from component import logs, serving, tls
 from component.clock import Clock, RealClock
+from component.dynamic_certificates import CaBundle, Files, ServingCertificates, watch
 from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
@@ -112,14 +113,17 @@ class Kubelet:
     async def _serve(self, given: Given, parts: Parts) -> None:
         config, runtime = given.config, given.link.runtime
         certificate, key = await asyncio.to_thread(certificates.serving_files, config)
-        context = tls.ReloadingServerContext(certificate, key, config.client_ca_file)
-        gate = auth.Gate(given.client, given.node_name, self._clock)
+        asked_for = (config.client_ca_file,) if config.client_ca_file is not None else ()
+        profile = tls.profile(config.tls_min_version, config.tls_cipher_suites)
+        shown_certificate = ServingCertificates(Files(certificate, key, asked_for, profile=profile))
+        bundles = [CaBundle(path) for path in asked_for]
+        gate = auth.Gate(given.client, given.node_name, self._clock, bundles[0].current if bundles else None)
         stats = CriStats(runtime, given.node_name)
         shown = document(config)
         server = routes.Server(parts.facade, gate, given.metrics, stats=stats, configuration=shown, clock=self._clock)
         async with asyncio.TaskGroup() as group:
-            group.create_task(context.watch(self._clock), name="serving certificate")
-            await server.run(config.address, config.port, context.context)
+            group.create_task(watch(self._clock, shown_certificate, *bundles), name="certificate files")
+            await server.run(config.address, config.port, shown_certificate.context)
 
     async def _serve_health(self, pleg: Pleg) -> None:
         if self._config.healthz_port <= 0:

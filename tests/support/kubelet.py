@@ -3,7 +3,7 @@
 Exec, attach and port-forward go to ``tests.support.streaming``. It does not imitate container states."""
 
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,12 +98,14 @@ class Running:
 
 
 @asynccontextmanager
-async def running_kubelet(context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[Running]:
-    """Tokens ``good`` (may do all) and ``weak`` (may do nothing) are known."""
+async def running_kubelet(
+    context: ssl.SSLContext | None = None, host: str = "127.0.0.1", client_ca: Callable[[], bytes] | None = None
+) -> AsyncIterator[Running]:
+    """Tokens ``good`` (may do all) and ``weak`` (may do nothing) are known, and certificates of ``client_ca``."""
     async with running_streaming_server() as runtime:
         facade = Facade(Runtime(runtime))
         reviews = Reviews({"good": "admin", "weak": "weak"}, {"admin", "kube-apiserver-kubelet-client"})
-        gate = Gate(reviews, "node-1", RealClock())
+        gate = Gate(reviews, "node-1", RealClock(), client_ca)
         server = Server(facade, gate, Registry(process=False), configuration={"maxPods": 110})
         async with serving.listening(server.application(), host, 0, context, drain_seconds=1) as address:
             yield Running(address.url, facade, reviews)

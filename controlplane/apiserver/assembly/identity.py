@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from component.dynamic_certificates import CaBundle
 from component.errors import OperatorError
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.authentication.anonymous import Anonymous
@@ -38,6 +39,7 @@ class Believed:
     issuer: TokenIssuer | None
     keys: list[VerificationKey]
     audiences: tuple[str, ...]
+    bundles: tuple[CaBundle, ...] = ()  # the files of client CAs, to be watched
 
 
 def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None) -> Believed:
@@ -72,18 +74,21 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
         bearer.append(webhook)
     tokens = Authenticated(UnionAuthenticator(bearer))
     first: list[Authenticator] = []
+    bundles: list[CaBundle] = []
     proxy = config.front_proxy
     if proxy.client_ca is not None:
         names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes)
         with _reading("--requestheader-client-ca-file", proxy.client_ca):
-            first.append(RequestHeaders(proxy.client_ca.read_bytes(), proxy.allowed_names, names))
+            bundles.append(CaBundle(proxy.client_ca))
+            first.append(RequestHeaders(bundles[-1].current, proxy.allowed_names, names))
     if config.client_ca is not None:
         with _reading("--client-ca-file", config.client_ca):
-            first.append(ClientCertificates(config.client_ca.read_bytes()))
+            bundles.append(CaBundle(config.client_ca))
+            first.append(ClientCertificates(bundles[-1].current))
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
     if config.anonymous:
         everything = FirstThen(everything, Anonymous())
-    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences))
+    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences), tuple(bundles))
 
 
 @contextlib.contextmanager

@@ -3,18 +3,18 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from apimachinery import schema
 from apimachinery.gvk import GroupVersion
 from component import logs
 from component.clock import RealClock
+from component.dynamic_certificates import CaBundle, Files, ServingCertificates, watch
 from component.healthz import Health
 from component.metrics import Registry
 from component.serving import Address, listening
 from component.tasks import Supervisor
-from component.tls import ReloadingServerContext
 from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
@@ -42,7 +42,7 @@ from controlplane.apiserver.poststart import PostStart
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.routing import Router
-from controlplane.apiserver.server import Handler, prepare_tls, server_for
+from controlplane.apiserver.server import Handler, server_for
 from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
 from controlplane.apiserver.wire.info import RequestInfo
@@ -92,6 +92,7 @@ class _Wired:
     router: Router
     authenticator: Authenticator
     authorizer: Authorizer
+    bundles: tuple[CaBundle, ...]
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +114,8 @@ async def running(config: Config) -> AsyncIterator[Running]:
         parts = await _chain_parts(config, base, wired, stack)
         await poststart.prepare()  # whoever gets in first finds the roles in force that say what they may
         await live.roles.caught_up()
-        address = await _listen(config, chain.handler(parts, wired.router), base.health, live, supervisor, stack)
+        handler = chain.handler(parts, wired.router)
+        address = await _listen(config, handler, wired.bundles, base.health, live, supervisor, stack)
         where = advertised(config), address.port
         stack.push_async_callback(poststart.leave, address.port)
         await poststart.run(*where)
@@ -152,11 +154,20 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
 
 
 async def _listen(
-    config: Config, handler: Handler, health: Health, live: _Live, supervisor: Supervisor, stack: contextlib.AsyncExitStack
+    config: Config,
+    handler: Handler,
+    bundles: Sequence[CaBundle],
+    health: Health,
+    live: _Live,
+    supervisor: Supervisor,
+    stack: contextlib.AsyncExitStack,
 ) -> Address:
     serving = config.serving
-    tls = ReloadingServerContext(serving.certificate, serving.key, config.identity.client_ca, prepare_tls)
-    supervisor.start("tls-reload", tls.watch(RealClock()))
+    authorities = (config.identity.client_ca, config.identity.front_proxy.client_ca)
+    asked_for = tuple(path for path in authorities if path is not None)
+    files = Files(serving.certificate, serving.key, asked_for, serving.named, serving.tls)
+    tls = ServingCertificates(files)
+    supervisor.start("tls-reload", watch(RealClock(), tls, *bundles))
 
     def drain() -> None:
         health.add("shutdown", _shutting_down, ("readyz",))
@@ -209,7 +220,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
 
     seats, dumps = seats_for(config.serving, stores, stats, base.metrics, supervisor, note)
     known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer, dumps)
-    return _Wired(seats, Router(table, known), believed.authenticator, authorizer)
+    return _Wired(seats, Router(table, known), believed.authenticator, authorizer, believed.bundles)
 
 
 def _probes(backend: Backend) -> dict[str, Probe]:

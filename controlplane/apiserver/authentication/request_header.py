@@ -1,11 +1,8 @@
 """The front proxy: a proxy with a certificate of its own CA says by headers for whom it asks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from urllib.parse import unquote
-
-from cryptography import x509
 
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
 from controlplane.apiserver.authentication.x509 import ClientCertificates, user_of
@@ -23,7 +20,7 @@ class HeaderNames:
 class RequestHeaders:
     """``allowed_names`` are the common names of proxies that are believed; empty believes every certificate of the CA."""
 
-    def __init__(self, ca_bundle: bytes, allowed_names: Sequence[str], names: HeaderNames) -> None:
+    def __init__(self, ca_bundle: Callable[[], bytes], allowed_names: Sequence[str], names: HeaderNames) -> None:
         self._certificates = ClientCertificates(ca_bundle)
         self._allowed, self._names = frozenset(allowed_names), names
 
@@ -32,9 +29,7 @@ class RequestHeaders:
         name = next((headers[header] for header in self._names.users if headers.get(header)), "")
         if not name or credentials.peer_certificate is None:
             return None
-        certificate = x509.load_der_x509_certificate(credentials.peer_certificate)
-        self._certificates.verify(certificate, datetime.now(UTC))
-        proxy = user_of(certificate).name
+        proxy = user_of(self._certificates.verified(credentials.peer_certificate)).name
         if self._allowed and proxy not in self._allowed:
             raise AuthenticationFailed(f"x509: subject with cn={proxy} is not in the allowed list")
         groups = [value for key, value in headers.items() if key.lower() in {one.lower() for one in self._names.groups}]

@@ -3,16 +3,18 @@
 Nobody is anonymous. ``routes.py`` calls :meth:`Gate.admit` before every request; ``client.delegation`` asks and remembers.
 """
 
+from collections.abc import Callable
+
 from aiohttp import web
 
 from apimachinery import errors
-from client.delegation import Delegation, Reviewer, User, certificate_user
+from client.delegation import CertificateUsers, Delegation, Reviewer, User
 from component.clock import Clock
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # The first path segments with a permission of their own; nodes/proxy opens the second group too (upstream: fine-grained).
-_OWN = {"stats": "stats", "metrics": "metrics", "logs": "log", "spec": "spec", "checkpoint": "checkpoint"}
-_FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
+_OWN = {"stats": "stats", "metrics": "metrics", "logs": "log", "checkpoint": "checkpoint"}
+_FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz", "statusz": "statusz"}
 # A WebSocket handshake is a GET, yet it runs commands: whoever may only read must not get in by it.
 _RUNS = frozenset({"exec", "attach", "portForward", "run"})
 
@@ -20,13 +22,15 @@ _RUNS = frozenset({"exec", "attach", "portForward", "run"})
 class Gate:
     """Authentication, then authorization, of one request to the kubelet of ``node``."""
 
-    def __init__(self, reviewer: Reviewer, node: str, clock: Clock) -> None:
+    def __init__(self, reviewer: Reviewer, node: str, clock: Clock, client_ca: Callable[[], bytes] | None = None) -> None:
+        """``client_ca`` is asked for the PEM of the authorities whose client certificates are recognised."""
         self._node = node
         self._delegation = Delegation(reviewer, clock)
+        self._certificates = CertificateUsers(client_ca, clock)
 
     async def admit(self, request: web.BaseRequest) -> User:
         """Raises StatusError 401 or 403; 500 when the API server cannot be asked."""
-        user = certificate_user(request) or await self._delegation.token_user(request)
+        user = self._certificates.user(request) or await self._delegation.token_user(request)
         if user is None:
             raise errors.unauthorized()
         verb, subresources = attributes(request.method, request.path)

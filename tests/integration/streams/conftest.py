@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from component import tls, x509
+from component.dynamic_certificates import CaBundle
 from controlplane.apiserver.config import Kubelet
 from tests.support.apiserver import TestServer, prepare, running_apiserver
 from tests.support.kubelet import Running, running_kubelet
@@ -58,7 +59,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Cluster]:
         x509.issue(ca, request).save(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
     async with running_apiserver(directory=tmp_path, kubelet=config) as api:
         context = tls.server_context(tmp_path / "kubelet.crt", tmp_path / "kubelet.key", tmp_path / "ca.crt")
-        async with running_kubelet(context) as kubelet:
+        async with running_kubelet(context, client_ca=CaBundle(tmp_path / "ca.crt").current) as kubelet:
             await create(api, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
             await set_node(api, "127.0.0.1", int(kubelet.url.rpartition(":")[2]))
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

@@ -5,6 +5,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from client import kubeconfig
 from client.credentials import Credentials
 from client.kubeconfig import Config, ExecPlugin, KubeconfigError
 from client.transport import AioTransport, Request, TransportError
@@ -230,3 +231,30 @@ async def test_a_closed_client_stays_closed():
         with pytest.raises(TransportError, match="closed") as caught:
             await told(transport)
         assert not caught.value.sent
+
+
+async def test_a_kubeconfig_written_anew_is_taken_up(pki, tmp_path):
+    """`certs renew` replaces the certificate inside the file; the daemon that uses it goes on."""
+    clock, path = FakeClock(), tmp_path / "kubeconfig"
+    ca = x509.KeyPair.load(pki / "ca.crt", pki / "ca.key")
+
+    def install(user: str, server: str) -> None:
+        pair = x509.issue(ca, x509.Request(user, usages=[x509.CLIENT]))
+        kubeconfig.save(kubeconfig.build(server, ca=ca.certificate, certificate=pair.certificate, key=pair.key), path)
+
+    context = tls.server_context(pki / "server.crt", pki / "server.key", pki / "ca.crt")
+    async with serving.listening(echo, "127.0.0.1", 0, context) as address:
+        install("one", address.url)
+        transport = AioTransport(kubeconfig.load(path), "pybernetes-test/1", clock)
+        assert (await told(transport))["user"] == "one"
+        install("two", "https://127.0.0.1:1")
+        assert (await told(transport))["user"] == "one"
+        await clock.advance(11)
+        assert (await told(transport))["user"] == "two", "and the address counts as it was"
+        path.write_text("kind: Con")
+        await clock.advance(11)
+        assert (await told(transport))["user"] == "two"
+        path.unlink()
+        await clock.advance(11)
+        assert (await told(transport))["user"] == "two"
+        await transport.close()

@@ -5,6 +5,7 @@ import pytest
 from aiohttp import web
 
 from component import serving, tls, x509
+from component.dynamic_certificates import Files, ServingCertificates
 from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
@@ -97,7 +98,7 @@ async def test_changed_files_count_for_the_next_connection(pki, tmp_path):
         return found
 
     install("one")
-    files = tls.ReloadingServerContext(tmp_path / "server.crt", tmp_path / "server.key", pki / "ca.crt")
+    files = ServingCertificates(Files(tmp_path / "server.crt", tmp_path / "server.key", (pki / "ca.crt",)))
     async with serving.listening(whoami, "127.0.0.1", 0, files.context) as address:
         assert await server_name(address.port) == "one"
         assert not files.reload_if_changed()

@@ -1,6 +1,6 @@
 """Stored forms are upstream's: values that kube-apiserver v1.20.2 wrote to etcd are read, and KMS v2's is taken apart by hand.
 
-``upstream_values.json`` was read from etcd; the configuration is ``CONFIGURATION``, with ``--storage-media-type=application/json``.
+``upstream_values.json`` was read from etcd, under ``CONFIGURATION`` and ``--storage-media-type=application/json``.
 """
 
 import base64

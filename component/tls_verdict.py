@@ -1,4 +1,4 @@
-"""Lets every client certificate through the TLS handshake, for ``x509.py`` to judge. ``server`` applies it to its context.
+"""Lets every client certificate through the TLS handshake, for ``client_certificates`` to judge. See ``dynamic_certificates``.
 
 The ssl module can only verify during the handshake and drops the connection on a bad certificate; upstream answers 401, or
 lets the bearer token decide. OpenSSL itself can leave the verdict to the application (``SSL_CTX_set_cert_verify_callback``),

@@ -1,0 +1,197 @@
+"""Certificates by server name, what may be chosen of TLS, and client certificates that are judged after the handshake."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from component import serving, tls, x509
+from component.client_certificates import Authorities, UntrustedCertificateError
+from component.dynamic_certificates import CaBundle, Files, NamedPair, ServingCertificates, parse_named_pair
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("pki")
+    ca = x509.new_ca("test-ca")
+    ca.save(root / "ca.crt", root / "ca.key")
+    for name, names in {
+        "default": ["localhost"],
+        "shop": ["shop.example.com", "shop.test"],
+        "wild": ["*.example.com"],
+        "other": ["other"],
+    }.items():
+        x509.issue(ca, x509.Request(name, (), names, usages=(x509.SERVER,))).save(root / f"{name}.crt", root / f"{name}.key")
+    return root
+
+
+def pair(pki: Path, name: str, *names: str) -> NamedPair:
+    return NamedPair(pki / f"{name}.crt", pki / f"{name}.key", names)
+
+
+@asynccontextmanager
+async def serves(certificates: ServingCertificates) -> AsyncIterator[int]:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="hello")
+
+    async with serving.listening(handle, "127.0.0.1", 0, certificates.context) as address:
+        yield address.port
+
+
+async def shown(port: int, server_name: str | None, context: ssl.SSLContext | None = None) -> str:
+    """The common name of the certificate that a client is shown who asks for ``server_name``."""
+    context = context or tls.client_context(insecure=True)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=server_name or "")
+    connection = writer.get_extra_info("ssl_object")
+    certificate = x509.parse(connection.getpeercert(binary_form=True))
+    writer.close()
+    return certificate.common_name
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("shop.example.com", "shop"),
+        ("SHOP.example.com", "shop"),
+        ("any.example.com", "wild"),
+        ("a.b.example.com", "default"),
+        ("named.internal", "other"),
+        ("deep.star.internal", "other"),
+        ("elsewhere", "default"),
+        (None, "default"),
+    ],
+    ids=str,
+)
+async def test_a_client_is_shown_the_certificate_for_the_name_it_asks_for(pki: Path, asked: str | None, name: str) -> None:
+    named = (pair(pki, "shop"), pair(pki, "wild"), pair(pki, "other", "named.internal", "*.star.internal"))
+    async with serves(ServingCertificates(Files(pki / "default.crt", pki / "default.key", named=named))) as port:
+        assert await shown(port, asked) == name
+
+
+async def test_a_name_that_is_given_counts_before_one_that_is_found(pki: Path) -> None:
+    named = (pair(pki, "shop"), pair(pki, "other", "shop.test"))
+    async with serves(ServingCertificates(Files(pki / "default.crt", pki / "default.key", named=named))) as port:
+        assert await shown(port, "shop.test") == "other"
+        assert await shown(port, "shop.example.com") == "shop"
+
+
+async def test_a_renewed_certificate_counts_for_its_names(pki: Path, tmp_path: Path) -> None:
+    def install(name: str) -> None:
+        for kind in ("crt", "key"):
+            (tmp_path / f"named.{kind}").write_bytes((pki / f"{name}.{kind}").read_bytes())
+
+    install("shop")
+    named = (NamedPair(tmp_path / "named.crt", tmp_path / "named.key", ("x.test",)),)
+    certificates = ServingCertificates(Files(pki / "default.crt", pki / "default.key", named=named))
+    async with serves(certificates) as port:
+        assert await shown(port, "x.test") == "shop"
+        install("other")
+        assert certificates.reload_if_changed()
+        assert await shown(port, "x.test") == "other"
+        assert await shown(port, "localhost") == "default"
+
+
+async def test_old_clients_are_refused_where_only_tls_1_3_is_offered(pki: Path) -> None:
+    files = Files(pki / "default.crt", pki / "default.key", profile=tls.profile("VersionTLS13"))
+    old = tls.client_context(insecure=True)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with serves(ServingCertificates(files)) as port:
+        assert await shown(port, "localhost") == "default"
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            await shown(port, "localhost", old)
+
+
+async def test_only_chosen_suites_are_offered(pki: Path) -> None:
+    chosen = tls.profile(suites=["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"])
+    client = tls.client_context(insecure=True)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with serves(ServingCertificates(Files(pki / "default.crt", pki / "default.key", profile=chosen))) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+        assert writer.get_extra_info("cipher")[0] == "ECDHE-ECDSA-CHACHA20-POLY1305"
+        writer.close()
+        client.set_ciphers("ECDHE+AESGCM")
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+
+
+@pytest.mark.parametrize(
+    ("minimum", "suites", "words"),
+    [
+        ("VersionTLS9", [], 'unknown tls version "VersionTLS9"'),
+        ("VersionTLS10", [], "VersionTLS10 is broken and not offered"),
+        ("", ["TLS_NONE"], "Cipher suite TLS_NONE not supported or doesn't exist"),
+        ("", ["TLS_RSA_WITH_RC4_128_SHA"], "not supported or doesn't exist"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(minimum: str, suites: list[str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        tls.profile(minimum, suites)
+
+
+def test_every_suite_is_one_that_openssl_has() -> None:
+    for suite in tls._SUITES:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_ciphers(tls.profile(suites=[suite]).ciphers)
+
+
+def test_named_pairs_are_written_as_upstream_writes_them() -> None:
+    assert parse_named_pair("a.crt,a.key") == NamedPair(Path("a.crt"), Path("a.key"))
+    assert parse_named_pair("a.crt,a.key:x,*.y").names == ("x", "*.y")
+    for wrong in ("a.crt", "a.crt,", "a,b,c"):
+        with pytest.raises(ValueError, match="expected comma separated certificate and key file paths"):
+            parse_named_pair(wrong)
+
+
+def test_a_bundle_is_read_again_and_a_broken_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "ca.crt"
+    one, two = x509.new_ca("one"), x509.new_ca("two")
+    path.write_bytes(one.certificate)
+    bundle = CaBundle(path)
+    authorities = Authorities(bundle.current)
+
+    def believed(ca: x509.KeyPair) -> bool:
+        der = _der(x509.issue(ca, x509.Request("me", ("team",), usages=(x509.CLIENT,))))
+        try:
+            return authorities.subject(der, NOW) == ("me", ("team",))
+        except UntrustedCertificateError:
+            return False
+
+    assert (believed(one), believed(two)) == (True, False)
+    path.write_text("garbage")
+    assert not bundle.reload_if_changed()
+    assert believed(one)
+    path.write_bytes(one.certificate + two.certificate)
+    assert bundle.reload_if_changed()
+    assert (believed(one), believed(two)) == (True, True)
+    path.write_bytes(two.certificate)
+    assert bundle.reload_if_changed()
+    assert (believed(one), believed(two)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "moment", "words"),
+    [
+        (x509.Request("me", usages=(x509.SERVER,)), NOW, "incompatible key usage"),
+        (x509.Request("me", usages=(x509.CLIENT,)), NOW + timedelta(days=400), "expired"),
+        (x509.Request("me", usages=(x509.CLIENT,)), NOW - timedelta(days=1), "not yet valid"),
+    ],
+    ids=["server", "old", "early"],
+)
+def test_certificates_that_count_for_nothing(request_: x509.Request, moment: datetime, words: str) -> None:
+    ca = x509.new_ca("one")
+    authorities = Authorities(lambda: ca.certificate)
+    with pytest.raises(UntrustedCertificateError, match=words):
+        authorities.subject(_der(x509.issue(ca, request_)), moment)
+    with pytest.raises(UntrustedCertificateError, match="malformed"):
+        authorities.subject(b"\x30\x00", NOW)
+
+
+def _der(issued: x509.KeyPair) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(issued.certificate.decode())
