@@ -71,6 +71,11 @@ class Layout:
         return self.data_dir / "pods"
 
     @property
+    def local_path(self) -> Path:
+        """What pods keep in volumes of the class local-path. Outlives `down`, not `down --purge`."""
+        return self.data_dir / "local-path"
+
+    @property
     def cgroup_root(self) -> str:
         """One of its own: kubelets that share a cgroup root take each other's pods for leftovers."""
         return f"/pybernetes-{hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:10]}"

@@ -77,6 +77,7 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--service-cluster-ip-range={settings.service_cluster_ip_range}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
+        f"--local-path-dir={layout.local_path}",
         f"--cluster-signing-cert-file={layout.pki / 'ca.crt'}",
         f"--cluster-signing-key-file={layout.pki / 'ca.key'}",
         # one node has one of each: an election would only delay the start
@@ -128,6 +129,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         # pulled again, so none is removed before the disk is as good as full.
         "--eviction-hard=memory.available<100Mi,nodefs.available<5%,imagefs.available<5%,nodefs.inodesFree<5%",
         "--image-gc-high-threshold=100",
+        f"--local-path-dir={layout.local_path}",
         f"--v={settings.v}",
     ]
 

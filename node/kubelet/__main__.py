@@ -80,6 +80,7 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
         "image_minimum_gc_age", {"type": flags.DURATION, "help": "Age before which an unused image stays [2m]."}),
     "--cni-conf-dir": ("cni_conf_dir", {"type": _PATH, "help": "Where the pod network's configuration is written."}),
     "--cni-bridge": ("cni_bridge", {"help": "Bridge of the pod network; empty: somebody else configures it [cni0]."}),
+    "--local-path-dir": ("local_path_dir", {"type": _PATH, "help": "Folder for volumes of the class local-path; none without."}),
     "--pod-routes": ("pod_routes", {
         "type": click.Choice(["none", "direct"]),
         "help": "Route to the pods of other nodes: direct when all nodes share one network segment [none].",

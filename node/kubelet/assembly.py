@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from apimachinery.resources import NODES, SERVICES
+from apimachinery.objects import local_path
+from apimachinery.resources import NODES, PERSISTENT_VOLUMES, SERVICES
 from client.events import Recorder
 from client.informer import Informer, InformerFactory
 from client.rest import Client
@@ -48,6 +49,7 @@ from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.stats.pods import PodUsage
 from node.kubelet.status import StatusManager
+from node.kubelet.volumes.local_path import LocalPaths
 from node.kubelet.volumes.manager import Manager as VolumeManager
 from node.network.manager import PodNetwork
 from node.network.routes import NetlinkRoutes, PodRoutes
@@ -107,6 +109,7 @@ class Parts:
     images: ImageCollector
     facade: Facade
     static: StaticFiles | None
+    local_paths: LocalPaths | None
     look: Callable[[], Awaitable[RuntimeFacts]]
 
 
@@ -119,8 +122,16 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     mirrors = MirrorPods(client, clock, given.node_name)
     status = StatusManager(client, clock, mirrors.reported_as)
     mirrors.resend = status.resend
-    host = _host(given, objects, events, metrics, services)
     view = RuntimeView(RuntimeFacts(network_problem="the runtime has not been asked yet"))
+    node = informers.informer(NODES, field_selector=f"metadata.name={given.node_name}")
+
+    def seen() -> Mapping[str, Any] | None:
+        return node.lister.get(given.node_name)
+
+    host = replace(
+        _host(given, objects, _volumes(given, objects, seen), events, metrics, services),
+        recursive_read_only=lambda: view.facts.recursive_read_only(),
+    )
 
     def nudge(uid: str) -> None:
         workers.nudge(uid)
@@ -131,10 +142,6 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
     workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name))
-    node = informers.informer(NODES, field_selector=f"metadata.name={given.node_name}")
-
-    def seen() -> Mapping[str, Any] | None:
-        return node.lister.get(given.node_name)
 
     def pressures() -> Sequence[str]:
         return eviction.conditions
@@ -165,8 +172,24 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
+        local_paths=_local_paths(given, informers),
         look=look,
     )
+
+
+def _volumes(given: Given, objects: CachedObjects, node: Callable[[], Mapping[str, Any] | None]) -> VolumeManager:
+    config = given.config
+    allocatable = partial(node_status.allocatable, config, given.machine)
+    return VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=given.clock, node=node)
+
+
+def _local_paths(given: Given, informers: InformerFactory) -> LocalPaths | None:
+    root = given.config.local_path_dir
+    if root is None:
+        return None
+    label = f"{local_path.NODE_LABEL}={local_path.node_label(given.node_name)}"
+    held = informers.informer(PERSISTENT_VOLUMES, label_selector=label)
+    return LocalPaths(given.client, held, root, given.node_name, given.clock)
 
 
 def problems(pleg: Pleg) -> Sequence[str]:
@@ -175,7 +198,14 @@ def problems(pleg: Pleg) -> Sequence[str]:
     return [f"PLEG is not healthy: {found}"] if found else []
 
 
-def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: KubeletMetrics, services: Informer) -> Host:
+def _host(
+    given: Given,
+    objects: CachedObjects,
+    volumes: VolumeManager,
+    events: PodEvents,
+    metrics: KubeletMetrics,
+    services: Informer,
+) -> Host:
     config, clock = given.config, given.clock
     allocatable = partial(node_status.allocatable, config, given.machine)
     parallel = 1 if config.serialize_image_pulls else config.max_parallel_image_pulls or 1000
@@ -183,7 +213,7 @@ def _host(given: Given, objects: CachedObjects, events: PodEvents, metrics: Kube
         config=config,
         runtime=given.link.runtime,
         images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
-        volumes=VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock),
+        volumes=volumes,
         objects=objects,
         cgroups=_cgroups(given),
         events=events,

@@ -75,6 +75,7 @@ class KubeletConfig:
     cni_conf_dir: Path | None = Path("/etc/cni/net.d")
     cni_bridge: str = "cni0"
     pod_routes: str = "none"
+    local_path_dir: Path | None = None
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
     enforce_node_allocatable: tuple[str, ...] = ("pods",)

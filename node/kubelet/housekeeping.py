@@ -72,6 +72,7 @@ class Housekeeping:
                     continue
                 await self._host.cgroups.remove(uid)
                 await asyncio.to_thread(files.remove_tree, self._host.config.pod_dir(uid))
+        await self._host.volumes.sweep()
         for uid in await self._host.cgroups.present():
             if not self._known(uid):
                 await self._host.cgroups.remove(uid)

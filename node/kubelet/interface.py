@@ -19,11 +19,16 @@ class Mount:
 
     ``read_only`` forces every container mount of it to be read-only (configMap, secret, projected, downwardAPI).
     ``is_file`` tells that ``host_path`` is a file or device (hostPath), so that a ``subPath`` in it is an error.
+    ``is_block``: a bare device, for ``volumeDevices``. ``image`` names an image that the runtime itself mounts, to be pulled
+    by ``image_policy``; then there is no ``host_path``.
     """
 
     host_path: Path
     read_only: bool = False
     is_file: bool = False
+    is_block: bool = False
+    image: str = ""
+    image_policy: str = ""
 
 
 class VolumeError(Exception):
@@ -53,6 +58,10 @@ class VolumeManager(Protocol):
         after a restart of the kubelet the pod may no longer exist in the API. Never follows symbolic links."""
         ...
 
+    async def sweep(self) -> None:
+        """Undo what was made for the whole node, and what no pod uses any more. Called now and then."""
+        ...
+
 
 class ObjectSource(Protocol):
     """The API objects that pods refer to, cached briefly by the kubelet. Misses raise ``StatusError`` (404)."""
@@ -60,6 +69,14 @@ class ObjectSource(Protocol):
     async def config_map(self, namespace: str, name: str) -> Mapping[str, Any]: ...
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, Any]: ...
+
+    async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
+        """A PersistentVolumeClaim, as it is now: a pod waits for it to be bound."""
+        ...
+
+    async def volume(self, name: str) -> Mapping[str, Any]:
+        """A PersistentVolume, as it is now."""
+        ...
 
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """TokenRequest with that ``spec`` (audiences, expirationSeconds, boundObjectRef); the whole answer. Not cached."""

@@ -79,6 +79,8 @@ class Kubelet:
             if parts.routes is not None:
                 tasks.keep("pod routes", parts.routes.run)
             tasks.keep("log rotation", parts.rotator.run)
+            if parts.local_paths is not None:
+                tasks.keep("local paths", parts.local_paths.run)
             await self._first_look(parts.pleg)
             await parts.look()  # or the first pods would be told that there is no network
             tasks.keep("pleg", parts.pleg.run)

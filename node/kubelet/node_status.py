@@ -52,6 +52,12 @@ class RuntimeFacts:
     network_problem: str = ""
     images: Sequence[Mapping[str, Any]] = ()
     pressures: Sequence[str] = ()
+    handlers: Sequence[Mapping[str, Any]] = ()
+    """As ``status.runtimeHandlers`` shows them; empty for runtimes that do not tell."""
+
+    def recursive_read_only(self, handler: str = "") -> bool:
+        """Whether the runtime can make mounts below a read-only one read-only, too."""
+        return any(each["name"] == handler and each["features"]["recursiveReadOnlyMounts"] for each in self.handlers)
 
 
 def labels(config: KubeletConfig, machine: Machine) -> dict[str, str]:
@@ -160,6 +166,7 @@ def node_status(
             "osImage": machine.os_image,
             "systemUUID": machine.system_uuid,
         },
+        **({"runtimeHandlers": list(facts.handlers)} if facts.handlers else {}),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
-from apimachinery.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from apimachinery.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SECRETS, SERVICE_ACCOUNTS
 from client.rest import Client
 from component.clock import Clock
 
@@ -41,6 +41,12 @@ class CachedObjects:
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, Any]:
         return await self._get(SECRETS, namespace, name)
+
+    async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
+
+    async def volume(self, name: str) -> Mapping[str, Any]:
+        return await self._client.get(PERSISTENT_VOLUMES, name)
 
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": dict(spec)}

@@ -1,10 +1,12 @@
 """The kubelet's connection to its container runtime: one channel, both services, and what is asked of them now and then."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from component import logs
 from component.clock import Clock
 from cri import errors, facts
+from cri.api import runtime_v1_pb2 as pb
 from cri.channel import Channel
 from cri.images import GrpcImages
 from cri.interface import ImageService, RuntimeService
@@ -46,9 +48,11 @@ async def wait_for_runtime(runtime: RuntimeService, clock: Clock) -> str:
 
 async def look(runtime: RuntimeService, images: ImageService, version: str, pleg_problem: str) -> RuntimeFacts:
     """The runtime's health and images, for the Node. Never raises."""
-    problems, network = [], ""
+    problems, network, handlers = [], "", []
     try:
-        for condition in (await runtime.status()).status.conditions:
+        answer = await runtime.status()
+        handlers = [_handler(each) for each in answer.runtime_handlers]
+        for condition in answer.status.conditions:
             if condition.status:
                 continue
             text = f"{condition.type}=false reason:{condition.reason} message:{condition.message}"
@@ -64,7 +68,13 @@ async def look(runtime: RuntimeService, images: ImageService, version: str, pleg
         problems.append(f"PLEG is not healthy: {pleg_problem}")
     listed = sorted(listed, key=lambda image: -image.size)
     shown = [{"names": [*image.repo_digests, *image.repo_tags], "sizeBytes": image.size} for image in listed]
-    return RuntimeFacts(version, problems, network, [image for image in shown if image["names"]])
+    return RuntimeFacts(version, problems, network, [image for image in shown if image["names"]], handlers=handlers)
+
+
+def _handler(handler: pb.RuntimeHandler) -> dict[str, Any]:
+    features = handler.features
+    able = {"recursiveReadOnlyMounts": features.recursive_read_only_mounts, "userNamespaces": features.user_namespaces}
+    return {"name": handler.name, "features": able}
 
 
 async def sandbox_image(runtime: RuntimeService) -> str:

@@ -29,6 +29,18 @@ class BindMount:
     container_path: str
     read_only: bool = False
     propagation: str = "None"
+    recursive_read_only: bool = False
+    image: str = ""
+    image_sub_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of the host in the container."""
+
+    host_path: Path
+    container_path: str
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,7 @@ class Ingredients:
     mounts: Sequence[BindMount]
     memory_capacity: int
     seccomp_root: Path
+    devices: Sequence[Device] = ()
     enforce_quota: bool = True
     target_id: str = ""
 
@@ -64,6 +77,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
         working_dir=str(container.get("workingDir") or ""),
         envs=[pb.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in given.environment.items()],
         mounts=[_mount(mount) for mount in given.mounts],
+        devices=[_device(device) for device in given.devices],
         labels={**sandbox.identity(pod), names.CONTAINER_NAME: container["name"]},
         annotations=_annotations(pod, container, given.restart_count),
         log_path=names.container_log_path(container["name"], given.restart_count),
@@ -76,11 +90,19 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
 
 def _mount(mount: BindMount) -> pb.Mount:
     return pb.Mount(
-        host_path=str(mount.host_path),
+        host_path="" if mount.image else str(mount.host_path),
         container_path=mount.container_path,
         readonly=mount.read_only,
+        recursive_read_only=mount.recursive_read_only,
         propagation=_PROPAGATION[mount.propagation],
+        image=pb.ImageSpec(image=mount.image) if mount.image else None,
+        image_sub_path=mount.image_sub_path,
     )
+
+
+def _device(device: Device) -> pb.Device:
+    permissions = "r" if device.read_only else "rwm"
+    return pb.Device(host_path=str(device.host_path), container_path=device.container_path, permissions=permissions)
 
 
 def _annotations(pod: Mapping[str, Any], container: Mapping[str, Any], restart_count: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.images.pull import PullError
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.runtime import container_config, dns, env, files, hooks, names, sandbox, security
-from node.kubelet.runtime.container_config import BindMount
+from node.kubelet.runtime.container_config import BindMount, Device
 from node.kubelet.runtime.gate import CONTAINER, to_its_end
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
@@ -84,6 +84,8 @@ class Containers:
         restarts = latest.restart_count + 1 if latest is not None else logged
         try:
             config = await self._config(place, container, image, restarts)
+        except PullError as error:  # of an image volume
+            raise StartError(error.reason, str(error), error.retry_after) from None
         except (env.EnvError, security.SecurityError, VolumeError, OSError) as error:
             host.events.warning(pod, "Failed", f"Error: {error}", name)
             raise StartError("CreateContainerConfigError", str(error)) from None
@@ -110,6 +112,7 @@ class Containers:
                 restart_count=restarts,
                 image=image,
                 environment=environment,
+                devices=_devices(place, container),
                 mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
                 memory_capacity=host.memory_capacity,
                 seccomp_root=host.config.root_dir / "seccomp",
@@ -130,12 +133,24 @@ class Containers:
             if wanted.get("subPathExpr"):
                 path = env.expand(str(wanted["subPathExpr"]), environment)
             source = volume.host_path
+            if volume.image:
+                made.append(await self._image_mount(place, wanted, volume, path))
+                continue
             if path:
                 source = await host.volumes.sub_path(volume, path, pod_dir, wanted["name"], name, index)
             inside = str(PurePosixPath("/", wanted["mountPath"]))
             read_only = bool(wanted.get("readOnly")) or volume.read_only
-            made.append(BindMount(source, inside, read_only, str(wanted.get("mountPropagation") or "None")))
+            propagation = str(wanted.get("mountPropagation") or "None")
+            recursive = recursive_read_only(wanted, volume.read_only, host.recursive_read_only())
+            made.append(BindMount(source, inside, read_only, propagation, recursive))
         return made
+
+    async def _image_mount(self, place: Place, wanted: Mapping[str, Any], volume: Mount, path: str) -> BindMount:
+        """A volume that the runtime mounts out of an image, which is pulled as those of containers are."""
+        described = {"name": wanted["name"], "image": volume.image, "imagePullPolicy": volume.image_policy or None}
+        image = await self._host.images.ensure(place.pod, described, place.config)
+        inside = str(PurePosixPath("/", wanted["mountPath"]))
+        return BindMount(volume.host_path, inside, True, image=image.id, image_sub_path=path)
 
     async def _own_files(self, place: Place, container: Container) -> list[BindMount]:
         """``/etc/hosts`` and the termination log, unless the pod mounts something there itself."""
@@ -221,6 +236,33 @@ class Containers:
             _log.warning("preStop hook failed", container=running.name, err=error)
             if pod is not None:
                 host.events.warning(pod, "FailedPreStopHook", f"PreStopHook failed: {error}", running.name)
+
+
+def _devices(place: Place, container: Container) -> list[Device]:
+    """``volumeDevices``: bare devices. Raises VolumeError."""
+    made = []
+    for wanted in container.get("volumeDevices") or ():
+        volume = place.volumes.get(wanted["name"])
+        if volume is None or not volume.is_block:
+            raise VolumeError(f'cannot find volume "{wanted["name"]}" to pass into container "{container["name"]}"')
+        made.append(Device(volume.host_path, wanted["devicePath"], volume.read_only))
+    return made
+
+
+def recursive_read_only(wanted: Mapping[str, Any], read_only: bool, supported: bool) -> bool:
+    """Whether what is mounted below a read-only volume is read-only, too. Raises VolumeError, in upstream's words. Pure."""
+    mode, name = wanted.get("recursiveReadOnly") or "Disabled", wanted["name"]
+    if mode == "Disabled":
+        return False
+    if not wanted.get("readOnly") and not read_only:
+        raise VolumeError(f'volume "{name}" requested recursive read-only mode, but it is not read-only')
+    propagation = wanted.get("mountPropagation") or "None"
+    if propagation != "None":
+        text = f"requested recursive read-only mode, but it is not compatible with propagation {propagation}"
+        raise VolumeError(f'volume "{name}" {text}')
+    if mode == "Enabled" and not supported:
+        raise VolumeError(f'volume "{name}" requested recursive read-only mode, but it is not supported by the runtime')
+    return supported
 
 
 def grace_of(pod: Pod | None, container: Container | None, running: ObservedContainer, probe: str = "") -> int:

@@ -60,6 +60,7 @@ class Host:
     services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
     memory_capacity: int = 0
+    recursive_read_only: Callable[[], bool] = field(default=lambda: False)
     node_ips: Callable[[], tuple[str, ...]] = field(default=tuple)
     host_dns: Callable[[], dns.ResolvConf] = field(default=dns.ResolvConf)
     host_file: Callable[[], str] = field(default=str)

@@ -1,11 +1,12 @@
 """What every volume plugin is given and must do. ``manager.py`` builds the request; ``plugins/*`` answer it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from node.kubelet.interface import Mount, Pod
+from node.kubelet.volumes.claims import Persistent
 
 VOLUMES = "volumes"
 SUBPATHS = "volume-subpaths"
@@ -14,12 +15,21 @@ PLUGINS = "plugins"  # marks of plugins, beside the volumes
 
 @dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """One volume of one pod. ``source`` is the plugin's own part of it; ``directory`` is where it must appear."""
+    """One volume of one pod. ``source`` is the plugin's own part of it; ``directory`` is where it must appear.
+
+    ``persistent`` is the claim and the volume that a PersistentVolume's ``source`` comes from.
+    """
 
     pod: Pod
     name: str
     source: Mapping[str, Any]
     directory: Path
+    persistent: Persistent | None = None
+    read_only: bool = False
+
+    @property
+    def mount_options(self) -> Sequence[str]:
+        return list((self.persistent.volume.get("spec") or {}).get("mountOptions") or ()) if self.persistent else []
 
     @property
     def namespace(self) -> str:

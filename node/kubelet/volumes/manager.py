@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from apimachinery.errors import StatusError
+from apimachinery.objects import volumes
+from component import logs
 from component.clock import Clock, RealClock
+from component.process import RealRunner, Runner
 from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError
-from node.kubelet.volumes import mounts, subpath
+from node.kubelet.volumes import claims, mounts, subpath
 from node.kubelet.volumes.contract import PLUGINS, SUBPATHS, VOLUMES, Plugin, VolumeRequest, directory_of
 from node.kubelet.volumes.plugins.config_map import ConfigMap
 from node.kubelet.volumes.plugins.downward_api import DownwardAPI
 from node.kubelet.volumes.plugins.empty_dir import EmptyDir
 from node.kubelet.volumes.plugins.host_path import HostPath
+from node.kubelet.volumes.plugins.image import Image
+from node.kubelet.volumes.plugins.local import Local
 from node.kubelet.volumes.plugins.projected import Projected
 from node.kubelet.volumes.plugins.secret import Secret
 from node.kubelet.volumes.tokens import Tokens
+
+_log = logs.get(__name__)
 
 
 class Manager:
@@ -37,9 +44,11 @@ class Manager:
         *,
         allocatable: Callable[[], Mapping[str, str]] = dict,
         clock: Clock | None = None,
+        node: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        runner: Runner | None = None,
     ) -> None:
         clock = clock or RealClock()
-        self._root = root
+        self._root, self._source, self._node = root, source, node
         self._tokens = Tokens(source, clock)
         self._plugins: Mapping[str, Plugin] = {
             "emptyDir": EmptyDir(allocatable),
@@ -48,7 +57,10 @@ class Manager:
             "secret": Secret(source, clock),
             "projected": Projected(source, self._tokens, allocatable, clock),
             "downwardAPI": DownwardAPI(allocatable, clock),
+            "image": Image(),
         }
+        self._local = Local(root, runner or RealRunner(clock))
+        self._persistent: Mapping[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
 
     async def mount(self, pod: Pod, pod_dir: Path) -> Mapping[str, Mount]:
         mounted = {}
@@ -59,8 +71,8 @@ class Manager:
     async def refresh(self, pod: Pod) -> None:
         pod_dir = self._root / "pods" / pod["metadata"]["uid"]
         for volume in pod["spec"].get("volumes") or ():
-            plugin, _ = self._plugin(volume)
-            if plugin.refreshes:
+            kind = kind_of(volume)
+            if kind in self._plugins and self._plugins[kind].refreshes:
                 await self._set_up(pod, pod_dir, volume)
 
     async def sub_path(self, mount: Mount, path: str, pod_dir: Path, volume: str, container: str, index: int) -> Path:
@@ -76,18 +88,42 @@ class Manager:
         except OSError as error:
             raise VolumeError(f"volumes of pod {uid} cannot be removed: {error}") from error
 
-    async def _set_up(self, pod: Pod, pod_dir: Path, volume: Mapping[str, Any]) -> Mount:
-        name = volume["name"]
+    async def sweep(self) -> None:
         try:
-            plugin, source = self._plugin(volume)
-            request = VolumeRequest(pod, name, source, directory_of(pod_dir, plugin.name, name))
+            await self._local.sweep()
+        except OSError as error:
+            _log.warning("Volumes that no pod uses cannot be unmounted", err=error)
+
+    async def _set_up(self, pod: Pod, pod_dir: Path, entry: Mapping[str, Any]) -> Mount:
+        started = bool(pod.get("status", {}).get("containerStatuses"))
+        persistent = await claims.resolve(self._source, pod, entry, started=started)
+        name = persistent.name if persistent is not None else entry["name"]
+        try:
+            plugin, request = self._request(pod, pod_dir, entry, persistent)
             return await plugin.set_up(request)
         except (VolumeError, StatusError, OSError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
 
-    def _plugin(self, volume: Mapping[str, Any]) -> tuple[Plugin, Mapping[str, Any]]:
-        kind = next((key for key in volume if key != "name" and volume[key] is not None), "emptyDir")
-        plugin = self._plugins.get(kind)
+    def _request(
+        self, pod: Pod, pod_dir: Path, entry: Mapping[str, Any], persistent: claims.Persistent | None
+    ) -> tuple[Plugin, VolumeRequest]:
+        """Which plugin, and what it is asked."""
+        if persistent is None:
+            kind, source, name = kind_of(entry), entry.get(kind_of(entry)) or {}, str(entry["name"])
+            plugin, read_only = self._plugins.get(kind), False
+        else:
+            claims.check_mode(pod, str(entry["name"]), persistent)
+            node = self._node()
+            if node is not None and not volumes.accepts_node(persistent.volume, node):
+                raise VolumeError("NodeAffinity check failed: no matching NodeSelectorTerms")
+            kind, source = volumes.source_of(persistent.volume)
+            plugin, name = self._persistent.get(kind), persistent.name
+            read_only = bool((entry.get("persistentVolumeClaim") or {}).get("readOnly"))
         if plugin is None:
             raise VolumeError(f"no volume plugin matched: this kubelet does not support {kind} volumes")
-        return plugin, volume.get(kind) or {}
+        return plugin, VolumeRequest(pod, name, source, directory_of(pod_dir, plugin.name, name), persistent, read_only)
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The field that says what a volume of a pod is; nothing at all means emptyDir."""
+    return next((key for key in entry if key != "name" and entry[key] is not None), "emptyDir")

@@ -68,6 +68,14 @@ def parse_mountinfo(text: str, within: str = "/") -> list[tuple[str, str]]:
     return found
 
 
+def devices(within: str) -> list[tuple[str, str]]:
+    """Mounts at or below ``within`` as (mount point, major:minor of what is mounted)."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        fields = [line.split(" ", 5) for line in file if within in line]
+    found = [(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), each[4]), each[2]) for each in fields]
+    return [(point, device) for point, device in found if point == within or point.startswith(within.rstrip("/") + "/")]
+
+
 def mounted_as(path: Path) -> str | None:
     """The file system type mounted exactly at ``path``, the topmost one; None when it is no mount point."""
     real = os.path.realpath(path)

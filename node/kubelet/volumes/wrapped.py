@@ -20,12 +20,12 @@ def make_directory(path: Path, mode: int) -> None:
     os.chmod(path, mode)
 
 
-def make_tmpfs(path: Path, mode: int, options: str = "") -> bool:
-    """A tmpfs at ``path``, once: after a restart of the kubelet the one that is there stays. True if it is new."""
+def make_tmpfs(path: Path, mode: int, options: str = "", kind: str = "tmpfs") -> bool:
+    """A tmpfs (or hugetlbfs) at ``path``, once: after a restart of the kubelet the one that is there stays. True if it is new."""
     if os.path.ismount(path):
         return False
     make_directory(path, mode)
-    mounts.mount("tmpfs", str(path), "tmpfs", 0, ",".join(filter(None, [f"mode={mode:o}", options])))
+    mounts.mount("tmpfs" if kind == "tmpfs" else "nodev", str(path), kind, 0, ",".join(filter(None, [f"mode={mode:o}", options])))
     return True
 
 

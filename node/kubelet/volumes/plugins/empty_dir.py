@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from apimachinery import quantity
-from node.kubelet.interface import Mount, VolumeError
+from node.kubelet.interface import Mount, Pod, VolumeError
 from node.kubelet.volumes import ownership, wrapped
 from node.kubelet.volumes.contract import PLUGINS, VolumeRequest
+
+_HUGE_PAGES = "hugepages-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +22,11 @@ class EmptyDir:
 
     async def set_up(self, request: VolumeRequest) -> Mount:
         medium = request.source.get("medium") or ""
-        if medium not in ("", "Memory"):
-            raise VolumeError(f'storage medium "{medium}" is not supported by this kubelet: use "" or "Memory"')
-        options = memory_options(request, self.allocatable()) if medium else ""
+        options = memory_options(request, self.allocatable()) if medium == "Memory" else ""
+        if medium.startswith("HugePages"):
+            options = f"pagesize={page_size(request.pod, medium)}"
+        elif medium not in ("", "Memory"):
+            raise VolumeError(f'unknown storage medium "{medium}"')
         await asyncio.to_thread(_make, request, medium, options)
         return Mount(request.directory)
 
@@ -39,9 +43,30 @@ def memory_options(request: VolumeRequest, allocatable: Mapping[str, str]) -> st
     return f"size={min(sizes)}" if sizes else ""
 
 
+def page_size(pod: Pod, medium: str) -> str:
+    """The size of huge page that the volume gets: the one in its medium, which must be one that the pod asks for, or the only
+    one that the pod asks for. Raises VolumeError. Pure."""
+    asked = set()
+    for container in (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())):
+        requests = (container.get("resources") or {}).get("requests") or {}
+        asked |= {name.removeprefix(_HUGE_PAGES) for name in requests if name.startswith(_HUGE_PAGES)}
+    if medium == "HugePages":
+        if not asked:
+            raise VolumeError("hugePages storage requested, but there is no resource request for huge pages")
+        if len(asked) > 1:
+            raise VolumeError(f"medium HugePages can't be used if container requests multiple huge page sizes: {sorted(asked)}")
+        return str(asked.pop())
+    size = medium.removeprefix("HugePages-")
+    if size not in asked:
+        raise VolumeError(f"no huge pages of size {size} requested by the containers of the pod")
+    return size
+
+
 def _make(request: VolumeRequest, medium: str, options: str) -> None:
     directory = request.directory
-    if medium:
+    if medium.startswith("HugePages"):
+        fresh = wrapped.make_tmpfs(directory, 0o777, options, kind="hugetlbfs")
+    elif medium:
         fresh = wrapped.make_tmpfs(directory, 0o777, options)
     elif fresh := not directory.is_dir():
         wrapped.make_directory(directory, 0o777)

@@ -1,6 +1,7 @@
 import base64
 import os
 import stat
+import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ from component.clock import FakeClock
 from node.kubelet.interface import VolumeError
 from node.kubelet.volumes import mounts
 from node.kubelet.volumes.manager import Manager
+from node.kubelet.volumes.plugins import empty_dir
+from tests.support.storage import claim_volume, make_claim, make_volume
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting tmpfs needs root")
 
@@ -23,6 +26,8 @@ class Objects:
     def __init__(self, clock: FakeClock) -> None:
         self.config_maps: dict[str, dict[str, Any]] = {}
         self.secrets: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, dict[str, Any]] = {}
+        self.volumes: dict[str, dict[str, Any]] = {}
         self.tokens = 0
         self.clock = clock
 
@@ -35,6 +40,22 @@ class Objects:
         if name not in self.secrets:
             raise errors.not_found("secrets", name)
         return self.secrets[name]
+
+    async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
+        if name not in self.claims:
+            raise errors.not_found("persistentvolumeclaims", name)
+        return self.claims[name]
+
+    async def volume(self, name: str) -> Mapping[str, Any]:
+        if name not in self.volumes:
+            raise errors.not_found("persistentvolumes", name)
+        return self.volumes[name]
+
+    def bind(self, volume: dict[str, Any], name: str = "c") -> None:
+        """A claim of this name, bound to the volume."""
+        claim = make_claim(name, uid=f"uid-{name}", volumeName=volume["metadata"]["name"], phase="Bound")
+        volume["spec"]["claimRef"] = {"namespace": "ns", "name": name, "uid": f"uid-{name}"}
+        self.claims[name], self.volumes[volume["metadata"]["name"]] = claim, volume
 
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         self.tokens += 1
@@ -221,3 +242,131 @@ async def test_missing_sub_path_becomes_a_directory(manager: Manager, root: Path
     (bound / "f").write_text("x")
     assert (mounted["v"].host_path / "a/b/f").read_text() == "x"
     assert stat.S_IMODE((mounted["v"].host_path / "a").stat().st_mode) == 0o777
+
+
+async def test_a_local_volume_is_shown_to_pods_and_survives_them(manager: Manager, objects: Objects, root: Path) -> None:
+    data = root / "data"
+    data.mkdir()
+    objects.bind(make_volume("v", local={"path": str(data)}))
+    path = await mount(manager, root, claim_volume("x", "c"), securityContext={"fsGroup": 4711})
+    assert path == root / "pods/u1/volumes/kubernetes.io~local-volume/v"
+    (path / "file").write_text("kept")
+    assert data.stat().st_gid == 4711
+    await mount(manager, root, claim_volume("x", "c"))
+    assert len(mounts.mounts_below(path)) == 1
+    await manager.unmount("u1", root / "pods/u1")
+    assert not (root / "pods/u1/volumes").exists()
+    assert (data / "file").read_text() == "kept"
+
+
+async def test_a_claim_can_be_mounted_read_only(manager: Manager, objects: Objects, root: Path) -> None:
+    data = root / "data"
+    data.mkdir()
+    objects.bind(make_volume("v", local={"path": str(data)}))
+    volume = {"name": "x", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
+    mounted = (await manager.mount(pod(volume), root / "pods/u1"))["x"]
+    assert mounted.read_only
+    with pytest.raises(OSError, match="Read-only file system"):
+        (mounted.host_path / "file").write_text("x")
+
+
+async def test_a_host_path_volume_behind_a_claim(manager: Manager, objects: Objects, root: Path) -> None:
+    objects.bind(make_volume("v", hostPath={"path": str(root / "new"), "type": "DirectoryOrCreate"}))
+    assert await mount(manager, root, claim_volume("x", "c")) == root / "new"
+    assert (root / "new").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("none", 'failed to fetch PVC from API server: persistentvolumeclaims "c" not found'),
+        ("pending", "PVC is not bound"),
+        ("deleting", "PVC is being deleted"),
+        ("foreign", "pv.Spec.ClaimRef.UID other does not match the expected UID uid-c"),
+    ],
+)
+async def test_why_a_claim_cannot_be_mounted(manager: Manager, objects: Objects, root: Path, change: str, text: str) -> None:
+    objects.bind(make_volume("v", local={"path": "/nowhere"}))
+    if change == "none":
+        objects.claims.clear()
+    elif change == "pending":
+        objects.claims["c"]["status"]["phase"] = "Pending"
+    elif change == "deleting":
+        objects.claims["c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    else:
+        objects.volumes["v"]["spec"]["claimRef"]["uid"] = "other"
+    with pytest.raises(VolumeError) as failure:
+        await mount(manager, root, claim_volume("x", "c"))
+    assert str(failure.value) == (
+        "Unable to attach or mount volumes: unmounted volumes=[x], unattached volumes=[], "
+        f"failed to process volumes=[x]: error processing PVC ns/c: {text}"
+    )
+
+
+@pytest.fixture
+def disk(root: Path) -> Iterator[str]:
+    """A block device: a loop device over a file of 16 MiB."""
+    image = root / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    done = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no loop devices: {done.stderr.strip()}")
+    yield done.stdout.strip()
+    mounts.unmount_below(root)
+    subprocess.run(["losetup", "--detach", done.stdout.strip()], check=True)
+
+
+async def test_a_disk_is_formatted_once_and_unmounted_after_the_last_pod(
+    manager: Manager, objects: Objects, root: Path, disk: str
+) -> None:
+    objects.bind(make_volume("v", local={"path": disk, "fsType": "ext4"}))
+    path = await mount(manager, root, claim_volume("x", "c"))
+    (path / "file").write_text("kept")
+    await manager.sweep()
+    shared = root / "plugins/kubernetes.io/local-volume/mounts/v"
+    assert mounts.mounted_as(shared) == "ext4"
+    await manager.unmount("u1", root / "pods/u1")
+    await manager.sweep()
+    assert not shared.exists()
+    path = await mount(manager, root, claim_volume("x", "c"))
+    assert (path / "file").read_text() == "kept"
+    await manager.unmount("u1", root / "pods/u1")
+    await manager.sweep()
+    objects.bind(make_volume("v", local={"path": disk, "fsType": "xfs"}))
+    with pytest.raises(VolumeError, match="already contains ext4"):
+        await mount(manager, root, claim_volume("x", "c"))
+
+
+async def test_a_bare_device_is_no_directory(manager: Manager, objects: Objects, root: Path, disk: str) -> None:
+    objects.bind(make_volume("v", local={"path": disk}, volumeMode="Block"))
+    raw = [{"name": "c", "volumeDevices": [{"name": "x", "devicePath": "/dev/raw"}]}]
+    mounted = (await manager.mount(pod(claim_volume("x", "c"), containers=raw), root / "pods/u1"))["x"]
+    assert (mounted.is_block, str(mounted.host_path)) == (True, disk)
+    wrong = [{"name": "c", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]
+    with pytest.raises(VolumeError, match="volume x has volumeMode Block, but is specified in volumeMounts"):
+        await manager.mount(pod(claim_volume("x", "c"), containers=wrong), root / "pods/u1")
+
+
+@pytest.mark.parametrize(
+    ("medium", "asked", "expected"),
+    [
+        ("HugePages", ["2Mi"], "2Mi"),
+        ("HugePages-1Gi", ["2Mi", "1Gi"], "1Gi"),
+        ("HugePages", ["2Mi", "1Gi"], "multiple huge page sizes"),
+        ("HugePages-1Gi", ["2Mi"], "no huge pages of size 1Gi"),
+        ("HugePages", [], "no resource request for huge pages"),
+    ],
+)
+def test_the_size_of_huge_pages(medium: str, asked: list[str], expected: str) -> None:
+    container = {"name": "c", "resources": {"requests": {f"hugepages-{size}": "4Mi" for size in asked}}}
+    if expected[0].isdigit():
+        assert empty_dir.page_size(pod(containers=[container]), medium) == expected
+    else:
+        with pytest.raises(VolumeError, match=expected):
+            empty_dir.page_size(pod(containers=[container]), medium)
+
+
+async def test_git_repo_is_refused(manager: Manager, root: Path) -> None:
+    with pytest.raises(VolumeError, match="no volume plugin matched: this kubelet does not support gitRepo volumes"):
+        await mount(manager, root, {"name": "g", "gitRepo": {"repository": "https://example.com"}})

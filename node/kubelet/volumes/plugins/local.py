@@ -1,0 +1,88 @@
+"""local: a directory, a disk with a file system, or a bare device of this node, through a PersistentVolume.
+
+A directory is bound into the pod's own; a disk is mounted once for the node, below ``plugins``, and bound from there. The
+runtime gets a bare device by its path.
+"""
+
+import asyncio
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from component.process import Runner
+from node.kubelet.interface import Mount, VolumeError
+from node.kubelet.volumes import filesystem, mounts, ownership
+from node.kubelet.volumes.contract import VolumeRequest
+
+NAME = "kubernetes.io/local-volume"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """``root`` is the kubelet's."""
+
+    root: Path
+    runner: Runner
+    name: str = NAME
+    refreshes: bool = False
+
+    @property
+    def shared(self) -> Path:
+        """Where disks are mounted for the whole node, one folder per PersistentVolume."""
+        return self.root / "plugins" / self.name / "mounts"
+
+    async def set_up(self, request: VolumeRequest) -> Mount:
+        path = str(request.source.get("path") or "")
+        if not path or ".." in path.split("/"):
+            raise VolumeError("local volume: path must be given and must not contain '..'")
+        mode = await asyncio.to_thread(_mode_of, path)
+        persistent = request.persistent
+        assert persistent is not None
+        if persistent.is_block:
+            if not stat.S_ISBLK(mode):
+                raise VolumeError(f"path {path} for local volume with volumeMode Block is not a block device")
+            return Mount(await asyncio.to_thread(Path(path).resolve), request.read_only, is_file=True, is_block=True)
+        if stat.S_ISBLK(mode):
+            disk = self.shared / persistent.name
+            fs_type, options = str(request.source.get("fsType") or ""), request.mount_options
+            await filesystem.mount_device(self.runner, path, disk, fs_type, options, read_only=request.read_only)
+            path = str(disk)
+        elif not stat.S_ISDIR(mode):
+            raise VolumeError(f"path {path} for local volume is neither a directory nor a block device")
+        await asyncio.to_thread(_bind, request, path)
+        return Mount(request.directory, request.read_only)
+
+    async def sweep(self) -> None:
+        """Unmount disks that no pod uses any more."""
+        await asyncio.to_thread(_unmount_unused, self.shared, self.root / "pods")
+
+
+def _mode_of(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        raise VolumeError(f'path "{path}" does not exist') from None
+
+
+def _bind(request: VolumeRequest, path: str) -> None:
+    directory = request.directory
+    if mounts.mounted_as(directory) is not None:  # ismount does not see binds within one file system
+        return
+    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    mounts.bind(path, str(directory))
+    if request.read_only:
+        mounts.mount("", str(directory), flags=mounts.MS_BIND | mounts.MS_REMOUNT | mounts.MS_RDONLY)
+    elif (group := request.fs_group) is not None:
+        ownership.set_group(directory, group, read_only=False, on_root_mismatch=request.fs_group_on_root_mismatch)
+
+
+def _unmount_unused(shared: Path, pods: Path) -> None:
+    held = {point: device for point, device in mounts.devices(str(shared)) if Path(point).parent == shared}
+    if not held:
+        return
+    used = {device for _, device in mounts.devices(os.path.realpath(pods))}
+    for point, device in held.items():
+        if device not in used:
+            mounts.unmount(Path(point))
+            os.rmdir(point)
