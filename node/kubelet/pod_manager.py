@@ -74,7 +74,7 @@ class PodManager:
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))
-            self._workers.evict(uid, Failure(*refused))
+            self._workers.evict(uid, Failure(*refused, rejected=True))
 
     def remove(self, uid: str) -> None:
         """A pod is gone from its source."""

@@ -23,11 +23,13 @@ Status = dict[str, Any]
 
 
 class Failure(NamedTuple):
-    """Why the kubelet ends a pod as Failed. ``disrupted``: not for anything that the pod itself did or was."""
+    """Why the kubelet ends a pod as Failed. ``disrupted``: not for anything that the pod itself did or was. ``rejected``: it was
+    never let in, so there is nothing to say of its containers."""
 
     reason: str
     message: str
     disrupted: bool = False
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Inputs:
 
 def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
     """The whole status, in the API's form, without fields that other components own."""
+    if given.failure and given.failure.rejected:
+        return _rejected(pod, given, given.failure)
     spec = pods.spec_of(pod)
     init = [_container_status(pod, each, observed, given, init=True) for each in spec.get("initContainers") or ()]
     main = [_container_status(pod, each, observed, given, init=False) for each in spec.get("containers") or ()]
@@ -75,6 +79,14 @@ def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
     ):
         if listed:
             status[name] = listed
+    if generation(pod):
+        status["observedGeneration"] = generation(pod)
+    return status
+
+
+def _rejected(pod: Pod, given: Inputs, failure: Failure) -> Status:
+    status: Status = {"phase": "Failed", "reason": failure.reason, "message": failure.message}
+    status["startTime"] = given.previous.get("startTime") or format_time(given.now)
     if generation(pod):
         status["observedGeneration"] = generation(pod)
     return status
