@@ -31,7 +31,7 @@ def _either(given: Rule) -> Rule:
     return replace(given, verbs=(*verbs, "patch" if "update" in verbs else "update"))
 
 
-_UPSTREAM: dict[str, tuple[Rule, ...]] = {
+UPSTREAM: dict[str, tuple[Rule, ...]] = {
     "attachdetach-controller": (
         rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
         rule(_READ, "core", "nodes"),
@@ -272,6 +272,6 @@ _OURS = {
     ),
 }
 RULES: dict[str, tuple[Rule, ...]] = {
-    name: (*(_either(each) for each in _UPSTREAM.get(name, ())), *_OURS.get(name, ())) for name in {**_UPSTREAM, **_OURS}
+    name: (*(_either(each) for each in UPSTREAM.get(name, ())), *_OURS.get(name, ())) for name in {**UPSTREAM, **_OURS}
 }
 """By the name of the service account, in kube-system."""
