@@ -187,3 +187,7 @@ class Strategy:
         from controlplane.apiserver.registry.printing import age
 
         return [obj["metadata"]["name"], age(obj["metadata"].get("creationTimestamp"), now)]
+
+    def row_conditions(self, obj: Object) -> Sequence[Object]:
+        """What a Table says about a whole row: ``Completed`` for what has run to its end."""
+        return ()

@@ -24,6 +24,8 @@ def column_definitions(columns: tuple[Column, ...]) -> list[Object]:
 def row(strategy: Strategy, obj: Object, now: datetime, shown: Object | None) -> Object:
     """One row; ``shown`` is what goes into its ``object``: the metadata, the whole object, or nothing."""
     made: Object = {"cells": strategy.row(obj, now)}
+    if conditions := strategy.row_conditions(obj):
+        made["conditions"] = list(conditions)
     if shown is not None:
         made["object"] = shown
     return made

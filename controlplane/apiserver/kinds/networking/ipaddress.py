@@ -8,7 +8,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
-from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
+from controlplane.apiserver.kinds.shared.columns import NAME, NONE
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
 
@@ -25,7 +25,7 @@ class IPAddressStrategy(Strategy):
     info = ResourceInfo(
         GroupVersionKind("networking.k8s.io", "v1", "IPAddress"), "ipaddresses", "ipaddress", False, short_names=("ip",)
     )
-    columns = (NAME, Column("ParentRef", description="What holds the address."), AGE)
+    columns = (NAME, Column("ParentRef", description="What holds the address."))
     has_generation = True
     name_is_valid = staticmethod(_name_problems)
     selectable_names = frozenset({"spec.parentRef.resource", "spec.parentRef.name", "spec.parentRef.namespace"})
@@ -48,4 +48,4 @@ class IPAddressStrategy(Strategy):
         parent = (obj.get("spec") or {}).get("parentRef") or {}
         resource = ".".join(part for part in (parent.get("resource"), parent.get("group")) if part)
         parts = [part for part in (resource.lower(), parent.get("namespace"), parent.get("name")) if part]
-        return [obj["metadata"]["name"], "/".join(parts) or NONE, age_of(obj, now)]
+        return [obj["metadata"]["name"], "/".join(parts) or NONE]

@@ -10,7 +10,7 @@ from apimachinery.times import format_time
 from controlplane.apiserver.kinds.resource import devices
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
-from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
+from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
 
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
@@ -19,7 +19,7 @@ class DeviceTaintRuleStrategy(Strategy):
     info = ResourceInfo(
         GroupVersionKind(devices.GROUP, "v1beta2", "DeviceTaintRule"), "devicetaintrules", "devicetaintrule", False
     )
-    columns = (NAME, Column("Effect", description="What the taint does."), AGE)
+    columns = (NAME, AGE)
     returns_deleted = True
     has_status = True
     has_generation = True
@@ -49,5 +49,4 @@ class DeviceTaintRuleStrategy(Strategy):
         return self.validate(ctx, obj)
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
-        effect = ((obj.get("spec") or {}).get("taint") or {}).get("effect") or ""
-        return [obj["metadata"]["name"], effect, age_of(obj, now)]
+        return [obj["metadata"]["name"], age_of(obj, now)]

@@ -1,11 +1,15 @@
 """StorageVersionMigrations: the wish that all objects of a resource be written again. No controller does it yet."""
 
+from datetime import datetime
+from typing import Any
+
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import condition_status
 from controlplane.apiserver.kinds.shared import checks
-from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
+from controlplane.apiserver.kinds.shared.columns import NAME
+from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
 _ENDS = ("Succeeded", "Failed")
 
@@ -17,6 +21,7 @@ class StorageVersionMigrationStrategy(Strategy):
         "storageversionmigration",
         False,
     )
+    columns = (NAME, Column("Resource", description="Fully qualified resource to migrate"))
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -42,3 +47,8 @@ class StorageVersionMigrationStrategy(Strategy):
                 text = f"{end} condition cannot be set to false once it is true"
                 found.append(fieldpath.invalid("status.conditions", (obj.get("status") or {}).get("conditions"), text))
         return found
+
+    def row(self, obj: Object, now: datetime) -> list[Any]:
+        resource = (obj.get("spec") or {}).get("resource") or {}
+        parts = (resource.get("resource"), resource.get("group"))
+        return [obj["metadata"]["name"], ".".join(part for part in parts if part)]

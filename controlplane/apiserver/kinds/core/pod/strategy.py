@@ -1,6 +1,6 @@
 """The life of a Pod in the API server: created Pending, bound once, deleted gracefully by its kubelet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -103,6 +103,9 @@ class PodStrategy(Strategy):
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         return table.pod_row(obj, now)
+
+    def row_conditions(self, obj: Object) -> Sequence[Object]:
+        return table.COMPLETED.get((obj.get("status") or {}).get("phase") or "", ())
 
 
 def _set_gated(pod: Object) -> None:

@@ -29,6 +29,11 @@ COLUMNS = (
     wide("Nominated Node", "The node that preemption makes room on for this pod."),
     wide("Readiness Gates", "How many of the conditions that gate readiness hold."),
 )
+_COMPLETED = {"type": "Completed", "status": "True"}
+COMPLETED: Mapping[str, tuple[dict[str, Any], ...]] = {  # by phase
+    "Succeeded": ({**_COMPLETED, "reason": "Succeeded", "message": "The pod has completed successfully."},),
+    "Failed": ({**_COMPLETED, "reason": "Failed", "message": "The pod failed."},),
+}
 
 
 @dataclass(slots=True)

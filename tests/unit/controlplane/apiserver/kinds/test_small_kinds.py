@@ -226,7 +226,7 @@ ROWS: list[tuple[str, Object, Object, list[Any]]] = [
         "ipaddresses",
         {"spec": {"parentRef": {"resource": "services", "name": "a", "namespace": "n"}}},
         {},
-        ["x", "services/n/a", "60s"],
+        ["x", "services/n/a"],
     ),
     (
         "controllerrevisions",
