@@ -41,6 +41,7 @@ PRIORITIES = {
 _LEASES = "leases.coordination.k8s.io"
 _RETRY_SECONDS = 1.0
 _LEAVE_SECONDS = 2.0
+_RACE_CODES = (404, 409, 422)  # the last: the address of the kubernetes Service was claimed in between
 _RACES = 5  # times to look again when another server was faster
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
@@ -61,6 +62,7 @@ class PostStart:
         self._addresses: Addresses | None = None
         self._identity: Identity | None = None
         self._leaving = False
+        self._leading = asyncio.Lock()  # who leaves must not be written back by what was under way
         self._requests = RequestObjects(stores, served, lambda kind, obj, mended: self._ensure(kind, "", obj, mended=mended))
         self._done = False
 
@@ -125,7 +127,7 @@ class PostStart:
         self._leaving = True
         if self._addresses is not None and self._config.serving.endpoint_reconciler == "lease":
             with contextlib.suppress(errors.StatusError, StorageUnavailableError, TimeoutError):
-                async with asyncio.timeout(_LEAVE_SECONDS):
+                async with asyncio.timeout(_LEAVE_SECONDS), self._leading:
                     if others := await self._addresses.leave():
                         await self._lead_to(others, port)
 
@@ -135,8 +137,9 @@ class PostStart:
 
     async def _way_in(self, address: str, port: int) -> None:
         await self._ensure("services", "default", kubernetes_service(self._config.service_ranges[0], port))
-        if self._config.serving.endpoint_reconciler == "lease" and not self._leaving:
-            await self._lead_to(await self._addresses.renew() if self._addresses is not None else [address], port)
+        async with self._leading:
+            if self._config.serving.endpoint_reconciler == "lease" and not self._leaving:
+                await self._lead_to(await self._addresses.renew() if self._addresses is not None else [address], port)
 
     async def _lead_to(self, addresses: Sequence[str], port: int) -> None:
         await self._ensure("endpoints", "default", kubernetes_endpoints(addresses, port), ("subsets",))
@@ -194,7 +197,7 @@ class PostStart:
                 await self._bring_about(store, ctx, wanted, kept_true, mended)
                 return
             except errors.StatusError as problem:
-                if problem.code not in (404, 409) or not left:
+                if problem.code not in _RACE_CODES or not left:
                     raise
 
     async def _bring_about(

@@ -42,7 +42,7 @@ def test_workers_share_a_port_and_are_replaced(made: Bench) -> None:
     while len(now := set(children(keeper.process.pid)) - {workers[0]}) < COUNT:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert workers[1] in now, "the other one was not touched"
+    assert workers[1] in now, f"the other one was touched:\n{keeper.log}"
     made.wait(keeper, lambda: all(made.get("/readyz").status == 200 for _ in range(10)))
     assert create(made, "second") == 0
     assert keeper.stop() == 0
