@@ -1,0 +1,169 @@
+"""Expressions compiled against declared variables and evaluated within bounds. The only module that touches the library.
+
+    environment = Environment({"claims": MAP, "user": USER_INFO})
+    program = environment.compile("claims.sub.startsWith('a')", BOOL)      # raises CompileError
+    program.evaluate({"claims": {...}, "user": {...}})                      # raises EvaluationError
+
+Callers are authentication and authorization configurations; admission policies, webhooks' match conditions and CRD rules are
+meant to be the next. An environment costs some milliseconds to make and a program some hundred microseconds: both are kept.
+Evaluation takes some microseconds, on the caller's thread.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_encoders, ext_optional, ext_strings
+
+from apimachinery.cel import cost, library
+from apimachinery.cel.ast import Comprehension, Ident, Node, Select, children, read
+
+MAX_EXPRESSION = 100 * 1024  # characters, as a request body bounds what upstream parses
+_NO_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$')
+_NO_OVERLOAD = re.compile(r"^[A-Z_]+: No matching overloads found")
+_NOT_SIMPLE = ("ERROR", "UNKNOWN")
+
+
+class CompileError(ValueError):
+    """The expression cannot be used; the text says where and why, as upstream's ``compilation failed``."""
+
+
+class EvaluationError(ValueError):
+    """The expression has no value for this input, or would cost too much to find it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type that variables and results can have. ``fields`` are those of an object: None allows any."""
+
+    name: str
+    type: Any
+    fields: "Mapping[str, Kind] | None" = field(default=None, compare=False)
+
+
+ANY = Kind("any", cel.Type.DYN)
+BOOL = Kind("bool", cel.Type.BOOL)
+INT = Kind("int", cel.Type.INT)
+STRING = Kind("string", cel.Type.STRING)
+MAP = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
+STRINGS = Kind("list", cel.Type.List(cel.Type.STRING))
+LISTS = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.STRING)))
+"""A map of lists of text, such as ``extra``."""
+
+
+def structure(name: str, fields: Mapping[str, Kind]) -> Kind:
+    """An object of which an expression may name these fields and no others. Values are maps; absent keys are absent fields."""
+    return Kind(name, cel.Type.DYN, fields)
+
+
+class Environment:
+    def __init__(self, variables: Mapping[str, Kind]) -> None:
+        self._variables = dict(variables)
+        self._env = cel.NewEnv(
+            variables={name: kind.type for name, kind in variables.items()},
+            extensions=[
+                ext_optional.ExtOptional(),
+                ext_strings.ExtStrings(),
+                ext_encoders.ExtEncoders(),
+                ext_bindings.ExtBindings(),
+                cel.CelExtension("kubernetes", library.functions()),
+            ],
+        )
+
+    def compile(self, expression: str, *results: Kind) -> "Program":
+        """Raises CompileError for what cannot be parsed, names unknown things, or can never be one of ``results``."""
+        if len(expression) > MAX_EXPRESSION:
+            raise CompileError(f"expression is longer than {MAX_EXPRESSION} characters")
+        try:
+            compiled = self._env.compile(expression)
+        except RuntimeError as error:
+            raise CompileError(f"compilation failed: {_plain(str(error))}") from None
+        tree = read(compiled.serialize())
+        _check_fields(tree, self._variables)
+        found = compiled.return_type()
+        if results and found != cel.Type.DYN and not any(_is(found, wanted) for wanted in results):
+            wanted = " or ".join(dict.fromkeys(each.name for each in results))
+            raise CompileError(f"must evaluate to {wanted}")
+        return Program(expression, compiled, tree)
+
+
+def _is(found: Any, wanted: Kind) -> bool:
+    """A list of anything may turn out to be a list of text."""
+    name, wish = found.name(), wanted.type.name()
+    return bool(name == wish or wish == "DYN" or (name.partition("<")[0] == wish.partition("<")[0] and "DYN" in name))
+
+
+class Program:
+    """One compiled expression. ``variables`` are the names of the environment's that it mentions."""
+
+    def __init__(self, expression: str, compiled: Any, tree: Node) -> None:
+        self.expression = expression
+        self.tree = tree
+        self.variables = frozenset(_names(tree))
+        self._compiled = compiled
+        self._always_cheap = cost.most(tree) <= cost.PER_CALL
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The value, in JSON's types (durations and timestamps as datetime's). Raises EvaluationError."""
+        if not self._always_cheap:
+            sizes = cost.measure([values[name] for name in self.variables if name in values])
+            if cost.most(self.tree, sizes) > cost.PER_CALL:
+                raise EvaluationError("operation cancelled: actual cost limit exceeded")
+        try:
+            found = self._compiled.eval(data=values)
+            kind = found.type().name()
+            value = found.plain_value()
+        except (RuntimeError, TypeError) as error:
+            raise EvaluationError(_plain(str(error))) from None
+        if kind in _NOT_SIMPLE:
+            raise EvaluationError(_reason(str(value)))
+        return value
+
+
+def _plain(text: str) -> str:
+    """The library's text without the status it is wrapped in."""
+    return text.removeprefix("INVALID_ARGUMENT: ").removesuffix("[INVALID_ARGUMENT]").strip()
+
+
+def _reason(text: str) -> str:
+    """In the words of cel-go, which upstream uses."""
+    if match := _NO_KEY.match(text):
+        return f"no such key: {match[1]}"
+    if _NO_OVERLOAD.match(text):
+        return "no such overload"
+    return re.sub(r"^[A-Z_]+: ", "", text)
+
+
+def _names(node: Node, bound: frozenset[str] = frozenset()) -> set[str]:
+    if isinstance(node, Ident):
+        return set() if node.name in bound else {node.name}
+    if isinstance(node, Comprehension):
+        bound |= {*node.variables, node.accumulator}
+    return {name for child in children(node) for name in _names(child, bound)}
+
+
+def _check_fields(node: Node, variables: Mapping[str, Kind]) -> None:
+    """Raises CompileError for a field that the variable it is asked of does not have."""
+    if isinstance(node, Select):
+        _kind_of(node, variables)
+    inner = variables
+    if isinstance(node, Comprehension):
+        hidden = {*node.variables, node.accumulator}
+        inner = {name: kind for name, kind in variables.items() if name not in hidden}
+    for child in children(node):
+        _check_fields(child, inner)
+
+
+def _kind_of(node: Node, variables: Mapping[str, Kind]) -> Kind | None:
+    if isinstance(node, Ident):
+        return variables.get(node.name)
+    if not isinstance(node, Select):
+        return None
+    kind = _kind_of(node.operand, variables)
+    if kind is None or kind.fields is None:
+        return None
+    if node.field not in kind.fields:
+        raise CompileError(f"compilation failed: undefined field '{node.field}'")
+    return kind.fields[node.field]

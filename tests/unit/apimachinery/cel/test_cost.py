@@ -1,0 +1,61 @@
+"""The bound on cost: it holds for what is evaluated, and grows with what it is given."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apimachinery.cel.cost import ENDLESS, LARGEST, Sizes, measure, most
+from apimachinery.cel.environment import ANY, Environment
+
+ENVIRONMENT = Environment({"x": ANY, "y": ANY})
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def bound(expression: str, elements: int = 10, characters: int = 10) -> int:
+    return most(ENVIRONMENT.compile(expression).tree, Sizes(elements, characters))
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_a_loop_in_a_loop_costs_the_product(power: int) -> None:
+    expression = "true"
+    for level in range(power):
+        expression = f"x.all(v{level}, {expression})"
+    small, large = bound(expression, 10), bound(expression, 1000)
+    assert 0.5 * 100**power < large / small < 2 * 100**power
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x.map(a, x.map(b, a + b))", "x.map(a, x).map(c, c.size())", "(x + x + x).all(a, a)", "x.replace(y, x).replace(y, x)"],
+)
+def test_more_is_never_cheaper(expression: str) -> None:
+    costs = [bound(expression, size, size) for size in (1, 10, 100, 1000, 10**6, 10**9)]
+    assert costs == sorted(costs)
+    assert costs[-1] <= ENDLESS
+
+
+def test_lists_that_are_written_out_are_known() -> None:
+    assert bound("[1, 2, 3].all(a, a > 0)", 10**6) < 100
+
+
+def test_what_no_input_can_make_expensive_is_known_at_once() -> None:
+    assert most(ENVIRONMENT.compile("has(x.y) && x.y == true").tree, LARGEST) < 1_000_000
+    assert most(ENVIRONMENT.compile("x.all(a, x.all(b, a == b))").tree, LARGEST) > 1_000_000
+
+
+@given(JSON)
+def test_measure_finds_the_largest(value: Any) -> None:
+    def lists(found: Any) -> list[int]:
+        if isinstance(found, dict):
+            return [len(found), *(size for each in found.values() for size in lists(each))]
+        if isinstance(found, list):
+            return [len(found), *(size for each in found for size in lists(each))]
+        return [0]
+
+    assert measure(value).elements == max(lists(value))
