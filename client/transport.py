@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -81,7 +82,7 @@ class Transport(Protocol):
 
 
 class _AioResponse:
-    __slots__ = ("_inner",)
+    __slots__ = ("__weakref__", "_inner")
 
     def __init__(self, inner: aiohttp.ClientResponse) -> None:
         self._inner = inner
@@ -132,6 +133,8 @@ class AioTransport:
         if config.impersonate:
             self._headers["Impersonate-User"] = config.impersonate
         self._session: aiohttp.ClientSession | None = None
+        self._retired: aiohttp.ClientSession | None = None
+        self._streams: WeakSet[_AioResponse] = WeakSet()
         self._opening = asyncio.Lock()
         self._files = _files(config)
         self._stamp: object = None
@@ -164,13 +167,16 @@ class AioTransport:
             raise TransportError(f"{request.method} {self._base}{request.path}: {_text(error)}", sent=True) from error
         if inner.status == 401:
             self._credentials.refused()
-        return _AioResponse(inner)
+        response = _AioResponse(inner)
+        if request.stream:
+            self._streams.add(response)
+        return response
 
     async def close(self) -> None:
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in filter(None, (self._session, self._retired)):
+            await session.close()
+        self._session = self._retired = None
 
     async def _open(self) -> aiohttp.ClientSession:
         """The pool, made anew when the files it was made of have changed."""
@@ -193,8 +199,16 @@ class AioTransport:
                 return old
             self._stamp = stamp
             if old is not None:
-                await old.close()
+                await self._retire(old)
             return self._session
+
+    async def _retire(self, old: aiohttp.ClientSession) -> None:
+        """Requests under way end on the old pool, which goes with the next exchange; streams would stay on it for ever."""
+        retired, self._retired = self._retired, old
+        for stream in list(self._streams):
+            stream.close()  # closing the pool alone would leave their readers waiting
+        if retired is not None:
+            await retired.close()
 
     def _reread(self) -> None:
         """Who we are and whom we trust may have changed in the kubeconfig itself; the server's address counts as it was."""

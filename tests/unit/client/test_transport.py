@@ -258,3 +258,43 @@ async def test_a_kubeconfig_written_anew_is_taken_up(pki, tmp_path):
         await clock.advance(11)
         assert (await told(transport))["user"] == "two"
         await transport.close()
+
+
+async def test_a_stream_ends_and_a_request_under_way_does_not_when_the_certificate_changes(pki, tmp_path):
+    """A watch that stayed on the old pool would never hear of anything again."""
+    clock, path, release = FakeClock(), tmp_path / "kubeconfig", asyncio.Event()
+    ca = x509.KeyPair.load(pki / "ca.crt", pki / "ca.key")
+
+    async def slow(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/watch":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(b"one")
+            await asyncio.sleep(3600)
+        if request.path == "/slow":
+            await release.wait()
+        return web.Response(text="done")
+
+    def install(user: str, server: str) -> None:
+        pair = x509.issue(ca, x509.Request(user, usages=[x509.CLIENT]))
+        kubeconfig.save(kubeconfig.build(server, ca=ca.certificate, certificate=pair.certificate, key=pair.key), path)
+
+    context = tls.server_context(pki / "server.crt", pki / "server.key", pki / "ca.crt")
+    async with serving.listening(slow, "127.0.0.1", 0, context, drain_seconds=0.1) as address:
+        install("one", address.url)
+        transport = AioTransport(kubeconfig.load(path), "pybernetes-test/1", clock)
+        watch = await transport.send(Request("GET", "/watch", stream=True, timeout=None))
+        chunks = watch.chunks()
+        assert await anext(chunks) == b"one"
+        waiting = asyncio.ensure_future(anext(chunks))
+        under_way = asyncio.ensure_future(transport.send(Request("GET", "/slow")))
+        await asyncio.sleep(0.05)
+        install("two", address.url)
+        await clock.advance(11)
+        await transport.send(Request("GET", "/"))
+        with pytest.raises(TransportError, match="broke off"):
+            async with asyncio.timeout(2):
+                await waiting
+        release.set()
+        assert await (await under_way).read() == b"done"
+        await transport.close()
