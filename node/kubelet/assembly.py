@@ -45,6 +45,8 @@ from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
+from node.kubelet.shutdown.logind import Logind
+from node.kubelet.shutdown.manager import NOT_ADMITTED, NOT_READY, ShutdownManager
 from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.stats.pods import PodUsage
@@ -107,6 +109,7 @@ class Parts:
     housekeeping: Housekeeping
     eviction: EvictionManager
     images: ImageCollector
+    shutdown: ShutdownManager | None
     facade: Facade
     static: StaticFiles | None
     local_paths: LocalPaths | None
@@ -146,11 +149,16 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def pressures() -> Sequence[str]:
         return eviction.conditions
 
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures)
+    def closed() -> tuple[str, str] | None:
+        return NOT_ADMITTED if shutdown is not None and shutdown.stopping else None
+
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed)
     cleaner = _image_collector(given, recorder)
     node_here = _eviction_node(given, cleaner, wanted, workers, pleg)
     eviction = _eviction(given, node_here, events, recorder, cleaner)
-    look = partial(_look, given, view, pleg, workers, pressures)
+    shutdown = _shutdown(given, node_here, recorder, lambda: reporter.report_soon())
+    look = partial(_look, given, view, pleg, workers, pressures, closed)
+    reporter = NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder, seen)
     return Parts(
         recorder=recorder,
         informers=informers,
@@ -162,13 +170,14 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         wanted=wanted,
         mirrors=mirrors,
         status=status,
-        reporter=NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder, seen),
+        reporter=reporter,
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
         routes=_routes(given, informers),
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
         eviction=eviction,
         images=cleaner,
+        shutdown=shutdown,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
@@ -278,13 +287,26 @@ def _eviction(given: Given, node: RealNode, events: PodEvents, recorder: Recorde
     )
 
 
+def _shutdown(given: Given, pods: RealNode, recorder: Recorder, changed: Callable[[], None]) -> ShutdownManager | None:
+    groups = given.config.shutdown_groups()
+    if not groups:
+        return None
+    return ShutdownManager(Logind, groups, pods, given.clock, recorder, given.node_name, given.metrics, changed)
+
+
 async def _look(
-    given: Given, view: RuntimeView, pleg: Pleg, workers: PodWorkers, pressures: Callable[[], Sequence[str]]
+    given: Given,
+    view: RuntimeView,
+    pleg: Pleg,
+    workers: PodWorkers,
+    pressures: Callable[[], Sequence[str]],
+    closed: Callable[[], tuple[str, str] | None],
 ) -> RuntimeFacts:
     """Ask the runtime how it is; pods that waited for the network hear at once that it has come."""
     before = view.facts
     facts = await connection.look(given.link.runtime, given.link.images, given.runtime_version, pleg.unhealthy())
-    view.facts = replace(facts, pressures=pressures())
+    stopping = [NOT_READY] if closed() else []
+    view.facts = replace(facts, pressures=pressures(), problems=[*facts.problems, *stopping])
     if before.network_problem and not view.facts.network_problem:
         for uid in workers.uids():
             workers.nudge(uid)

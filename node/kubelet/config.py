@@ -15,6 +15,7 @@ from apimachinery import quantity
 from component import tls
 from component.flags import parse_duration
 from node.kubelet.eviction import thresholds
+from node.kubelet.shutdown import plan as shutdown
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 
@@ -91,9 +92,17 @@ class KubeletConfig:
     image_gc_low_threshold_percent: int = 80
     image_minimum_gc_age: float = 120.0
     image_maximum_gc_age: float = 0.0
+    shutdown_grace_period: float = 0.0
+    shutdown_grace_period_critical_pods: float = 0.0
+    shutdown_grace_period_by_pod_priority: tuple[shutdown.Group, ...] = ()
 
     def pod_dir(self, uid: str) -> Path:
         return self.root_dir / "pods" / uid
+
+    def shutdown_groups(self) -> tuple[shutdown.Group, ...]:
+        """Who ends when before the machine stops; empty: pods are not ended."""
+        total, critical = int(self.shutdown_grace_period), int(self.shutdown_grace_period_critical_pods)
+        return shutdown.groups_of(total, critical, self.shutdown_grace_period_by_pod_priority)
 
     def thresholds(self) -> tuple[thresholds.Threshold, ...]:
         """The eviction thresholds in force. Raises ThresholdError, which :func:`validate` has ruled out."""
@@ -157,6 +166,17 @@ def _taints(value: Any) -> tuple[Mapping[str, str], ...]:
     return tuple(value)
 
 
+def _groups(value: Any) -> tuple[shutdown.Group, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ConfigError("must be a list of priority and shutdownGracePeriodSeconds")
+    found = []
+    for item in value:
+        if unknown := set(item) - {"priority", "shutdownGracePeriodSeconds"}:
+            raise ConfigError(f"unknown field {sorted(unknown)[0]!r}")
+        found.append(shutdown.Group(_whole(item.get("priority", 0)), _whole(item.get("shutdownGracePeriodSeconds", 0))))
+    return tuple(found)
+
+
 _FIELDS = {
     "address": _Field("address", _text),
     "port": _Field("port", _whole),
@@ -213,6 +233,9 @@ _FIELDS = {
     "imageGCLowThresholdPercent": _Field("image_gc_low_threshold_percent", _whole),
     "imageMinimumGCAge": _Field("image_minimum_gc_age", _duration),
     "imageMaximumGCAge": _Field("image_maximum_gc_age", _duration),
+    "shutdownGracePeriod": _Field("shutdown_grace_period", _duration),
+    "shutdownGracePeriodCriticalPods": _Field("shutdown_grace_period_critical_pods", _duration),
+    "shutdownGracePeriodByPodPriority": _Field("shutdown_grace_period_by_pod_priority", _groups),
 }
 _NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authentication"}
 
@@ -284,6 +307,13 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError(
             f"imageGCLowThresholdPercent ({low}) must be below imageGCHighThresholdPercent ({high}), both within 0..100"
         )
+    total, critical = config.shutdown_grace_period, config.shutdown_grace_period_critical_pods
+    if config.shutdown_grace_period_by_pod_priority and (total or critical):
+        raise ConfigError("shutdownGracePeriodByPodPriority and shutdownGracePeriod cannot be set at the same time")
+    if critical > total:
+        raise ConfigError(f"shutdownGracePeriodCriticalPods ({critical:g}s) must be <= shutdownGracePeriod ({total:g}s)")
+    if 0 < total < 1 or 0 < critical < 1:
+        raise ConfigError("shutdownGracePeriod and shutdownGracePeriodCriticalPods must be zero or at least a second")
     if unknown := set(config.enforce_node_allocatable) - {"pods", "none"}:
         raise ConfigError(f"enforceNodeAllocatable: this kubelet knows pods and none, not {', '.join(sorted(unknown))}")
 

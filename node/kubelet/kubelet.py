@@ -94,6 +94,8 @@ class Kubelet:
             tasks.keep("housekeeping", parts.housekeeping.run)
             tasks.keep("eviction", parts.eviction.run)
             tasks.keep("image collection", parts.images.run)
+            if parts.shutdown is not None:
+                tasks.keep("shutdown", parts.shutdown.run)
             self.ready.set()
             _log.info("Kubelet is working", node=given.node_name, pods=len(parts.wanted.pods()))
 

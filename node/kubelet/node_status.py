@@ -4,6 +4,8 @@ What is written is computed by pure functions from the machine's facts and the r
 and every five minutes anyway. Heartbeats are the lease's business.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +19,7 @@ from apimachinery.resources import NODES
 from apimachinery.times import format_time
 from client.rest import STRATEGIC, Client
 from component import logs
-from component.clock import Clock
+from component.clock import Clock, timeout
 from node.kubelet.config import KubeletConfig
 from node.kubelet.eviction.thresholds import reserved
 from node.kubelet.machine import Machine
@@ -223,8 +225,19 @@ class NodeReporter:
         self._events = events
         self._seen = seen
         self._node: dict[str, Any] | None = None
+        self._soon = asyncio.Event()
         self._sent: dict[str, Any] = {}
         self._sent_at = float("-inf")
+
+    def report_soon(self) -> None:
+        """Something has changed that nobody should learn ten seconds late."""
+        self._soon.set()
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with timeout(self._clock, seconds):
+                await self._soon.wait()
+        self._soon.clear()
 
     async def register(self) -> None:
         """Create the node, or bring the labels of an existing one up to date. Raises StatusError or OSError."""
@@ -266,7 +279,7 @@ class NodeReporter:
                 await self._look()  # static pods wait for the network, not for an API server
                 await self._clock.sleep(1.0)
                 continue
-            await self._clock.sleep(self._config.node_status_update_frequency if ready else _EAGER_PERIOD)
+            await self._pause(self._config.node_status_update_frequency if ready else _EAGER_PERIOD)
 
     async def report(self) -> bool:
         """Look and send what changed; whether the node is Ready. Raises StatusError or OSError."""

@@ -33,7 +33,9 @@ class PodManager:
         mirrors: MirrorPods | None = None,
         node: Callable[[], Mapping[str, Any] | None] = lambda: None,
         pressures: Callable[[], Sequence[str]] = tuple,
+        closed: Callable[[], tuple[str, str] | None] = lambda: None,
     ) -> None:
+        """``closed`` says why (reason, message) no pod at all is let in, or None."""
         self._workers = workers
         self._status = status
         self._events = events
@@ -41,6 +43,7 @@ class PodManager:
         self._mirrors = mirrors
         self._node = node
         self._pressures = pressures
+        self._closed = closed
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -70,7 +73,9 @@ class PodManager:
                 return
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
-            refused = admission.refuse(pod, self._taken(uid), self._allocatable(), self._node(), self._pressures())
+            refused = self._closed() or admission.refuse(
+                pod, self._taken(uid), self._allocatable(), self._node(), self._pressures()
+            )
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))

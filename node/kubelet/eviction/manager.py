@@ -17,6 +17,7 @@ from node.kubelet.eviction import thresholds as t
 from node.kubelet.eviction.decide import Memory, decide, met
 from node.kubelet.eviction.signals import Observations
 from node.kubelet.eviction.thresholds import Threshold
+from node.kubelet.pod_status import Failure
 from node.kubelet.recorder import PodEvents, Sink
 
 PERIOD = 10.0
@@ -42,7 +43,7 @@ class Node(Protocol):
         """By uid. Raises RuntimeServiceError."""
         ...
 
-    def evict(self, pod: Pod, message: str, grace: int) -> None: ...
+    def end(self, pod: Pod, failure: Failure, grace: int) -> None: ...
 
     def gone(self, pod: Pod) -> bool:
         """Whether nothing of an evicted pod runs any more."""
@@ -161,7 +162,7 @@ class EvictionManager:
         self._evictions.labels(signal).inc()
         self._events.warning(pod, ranking.REASON, message)
         _log.warning("Evicting a pod", pod=f"{namespace_of(pod)}/{name_of(pod)}", signal=signal, message=message)
-        self._node.evict(pod, message, grace)
+        self._node.end(pod, Failure(ranking.REASON, message, disrupted=True), grace)
 
     def _tell(self, conditions: tuple[str, ...]) -> None:
         before, self.conditions = self.conditions, conditions

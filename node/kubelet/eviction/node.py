@@ -1,4 +1,4 @@
-"""The real node under the eviction manager: the kernel's figures, the runtime's statistics, the pod workers."""
+"""The real node under eviction and shutdown: the kernel's figures, the runtime's statistics, the pod workers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Pod = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RealNode:
-    """Fulfils ``eviction.manager.Node``."""
+    """Fulfils ``eviction.manager.Node`` and ``shutdown.manager.Pods``."""
 
     places: signals.Places
     image_fs: Callable[[], Path | None]
@@ -40,8 +40,8 @@ class RealNode:
     async def usage(self, listed: Sequence[Pod]) -> ranking.Usage:
         return await self.measure.measure(listed)
 
-    def evict(self, pod: Pod, message: str, grace: int) -> None:
-        self.workers.evict(uid_of(pod), Failure(ranking.REASON, message, disrupted=True), grace)
+    def end(self, pod: Pod, failure: Failure, grace: int) -> None:
+        self.workers.evict(uid_of(pod), failure, grace)
 
     def gone(self, pod: Pod) -> bool:
         return not self.pleg.get(uid_of(pod)).stoppable()

@@ -12,6 +12,7 @@ from node.kubelet.eviction.manager import EvictionManager
 from node.kubelet.eviction.ranking import ContainerUsed, PodUsed, Usage
 from node.kubelet.eviction.signals import Observation, Observations
 from node.kubelet.eviction.thresholds import Amount, Threshold
+from node.kubelet.pod_status import Failure
 from node.kubelet.recorder import PodEvents
 from tests.support.pod_workers import EventList
 
@@ -50,7 +51,8 @@ class Figures:
     async def usage(self, listed: Sequence[Any]) -> Usage:
         return {uid_of(each): self.used.get(uid_of(each), PodUsed()) for each in listed}
 
-    def evict(self, pod: Any, message: str, grace: int) -> None:
+    def end(self, pod: Any, failure: Failure, grace: int) -> None:
+        assert (failure.reason, failure.disrupted) == ("Evicted", True)
         self.evicted.append((uid_of(pod), grace))
         self.pods = [each for each in self.pods if uid_of(each) != uid_of(pod)]
         self.seen = {signal: Observation(one.available + self.gives, one.capacity) for signal, one in self.seen.items()}
