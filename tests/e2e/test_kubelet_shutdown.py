@@ -47,14 +47,21 @@ async def test_pods_end_before_the_machine_does(machine: tuple[Logind, TestNode]
         "NodeShutdown",
         "Pod was rejected as the node is shutting down.",
     )
-    ready = get_condition(await node.client.get(NODES, NODE_NAME), "Ready")
-    assert ready is not None
-    assert (ready["status"], ready["message"]) == ("False", "node is shutting down")
-    assert not logind.locked()
+    await _node_says(node, "False", "node is shutting down")
+    async with asyncio.timeout(5):
+        while logind.locked():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
     logind.announce(False)
-    async with asyncio.timeout(5):
-        while not is_ready(await node.client.get(NODES, NODE_NAME)):
-            await asyncio.sleep(0.05)
+    await _node_says(node, "True", "kubelet is posting ready status")
     await node.create_pod("again", containers=[container("exec sleep 1000")])
     await node.wait_pod("again", is_ready)
+
+
+async def _node_says(node: TestNode, status: str, message: str) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            ready = get_condition(await node.client.get(NODES, NODE_NAME), "Ready")
+            if ready is not None and (ready["status"], ready["message"]) == (status, message):
+                return
+            await asyncio.sleep(0.05)
