@@ -32,6 +32,13 @@ class Path(str):
         return Path(f"{self}[{name}]")
 
 
+class _Omitted:
+    """The value of an error that shows none."""
+
+
+OMITTED = _Omitted()
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One thing wrong with one field. ``kind`` is a cause reason such as ``FieldValueRequired``."""
@@ -44,7 +51,7 @@ class FieldError:
     def body(self) -> str:
         """The text without the path, as ``Status`` causes carry it."""
         title = _TITLES[self.kind]
-        if self.kind in _WITHOUT_VALUE:
+        if self.kind in _WITHOUT_VALUE or self.bad_value is OMITTED:
             return f"{title}: {self.detail}" if self.detail else title
         text = f"{title}: {_shown(self.bad_value)}"
         return f"{text}: {self.detail}" if self.detail else text
@@ -93,8 +100,8 @@ def duplicate(path: str, value: Any) -> FieldError:
     return FieldError("FieldValueDuplicate", path, value)
 
 
-def not_found(path: str, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", path, value)
+def not_found(path: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueNotFound", path, value, detail)
 
 
 def forbidden(path: str, detail: str) -> FieldError:

@@ -13,6 +13,8 @@ SUBDOMAIN_MAX = 253
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_UNDERSCORED_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORED = rf"{_UNDERSCORED_LABEL}(\.{_UNDERSCORED_LABEL})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_QUALIFIED})?"
@@ -23,6 +25,7 @@ _PERCENT = "[0-9]+%"
 
 _LABEL_RE = re.compile(_LABEL)
 _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
+_UNDERSCORED_RE = re.compile(_UNDERSCORED)
 _LABEL_1035_RE = re.compile(_LABEL_1035)
 _QUALIFIED_RE = re.compile(_QUALIFIED)
 _LABEL_VALUE_RE = re.compile(_LABEL_VALUE)
@@ -37,6 +40,7 @@ _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
 )
+_UNDERSCORED_TEXT = _SUBDOMAIN_TEXT.replace("'-' or", "'_', '-' or")
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     "and must start and end with an alphanumeric character"
@@ -101,6 +105,16 @@ def is_dns1123_subdomain(text: str) -> list[str]:
     problems = _too_long(text, SUBDOMAIN_MAX)
     if not _SUBDOMAIN_RE.fullmatch(text):
         problems.append(regex_error(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"))
+    return problems
+
+
+def is_dns1123_subdomain_with_underscore(text: str) -> list[str]:
+    """The rule for the search domains of pods (KEP-4427): ``_sip._tcp.example.com``."""
+    if len(text) <= SUBDOMAIN_MAX and _UNDERSCORED_RE.fullmatch(text):
+        return []
+    problems = _too_long(text, SUBDOMAIN_MAX)
+    if not _UNDERSCORED_RE.fullmatch(text):
+        problems.append(regex_error(_UNDERSCORED_TEXT, _UNDERSCORED, "example.com"))
     return problems
 
 
@@ -224,6 +238,14 @@ def is_ip(text: str) -> list[str]:
     except ValueError:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
     return [] if not getattr(address, "scope_id", None) else ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+
+
+def is_strict_cidr(text: str) -> list[str]:
+    """A range in the form that newer fields take: no bits beyond the prefix (KEP-4858)."""
+    problems = is_cidr(text)
+    if not problems and ipaddress.ip_network(text, strict=False).network_address != ipaddress.ip_interface(text).ip:
+        problems = ["must not have bits set beyond the prefix length"]
+    return problems
 
 
 def is_cidr(text: str) -> list[str]:

@@ -72,6 +72,9 @@ def _check_version(strategy: Strategy, ctx: Context, new: Object, old: Object) -
         raise errors.conflict(info.plural, ctx.name, errors.OPTIMISTIC_LOCK, info.gvk.group)
     uid, stored_uid = meta.get("uid"), old["metadata"].get("uid")
     if uid and uid != stored_uid:
+        if ctx.verb == "patch":  # what a PUT says is a precondition, a patch would change
+            changed = fieldpath.invalid("metadata.uid", uid, "field is immutable")
+            raise errors.invalid(info.gvk.kind, ctx.name, [changed], info.gvk.group)
         where = naming.key(naming.prefix_of(info), info.namespaced, ctx.namespace, ctx.name)
         invalid = f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0"
         why = f"{invalid}, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"

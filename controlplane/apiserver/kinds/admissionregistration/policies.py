@@ -83,6 +83,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy):
             path = f"spec.validations[{position}]"
             if not str(validation.get("expression") or "").strip():
                 found.append(fieldpath.required(f"{path}.expression", "expression is not specified"))
+            found += _check_message(validation, f"{path}.message")
             reason = validation.get("reason")
             if reason and reason not in _REASONS:
                 found.append(fieldpath.not_supported(f"{path}.reason", reason, _REASONS))
@@ -136,6 +137,18 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy):
     def row(self, obj: Object, now: datetime) -> list[Any]:
         spec = obj.get("spec") or {}
         return [obj["metadata"]["name"], len(spec.get("mutations") or ()), _param_kind(spec), age_of(obj, now)]
+
+
+def _check_message(validation: Mapping[str, Any], path: str) -> list[FieldError]:
+    """One line, and there where the expression would not make one."""
+    message, expression = validation.get("message") or "", str(validation.get("expression") or "").strip()
+    if message and not message.strip():
+        return [fieldpath.invalid(path, message, "message must be non-empty if specified")]
+    if "\n" in message.strip():
+        return [fieldpath.invalid(path, message, "message must not contain line breaks")]
+    if "\n" in expression and not message.strip():
+        return [fieldpath.required(path, "message must be specified if expression contains line breaks")]
+    return []
 
 
 def _param_kind(spec: Mapping[str, Any]) -> str:

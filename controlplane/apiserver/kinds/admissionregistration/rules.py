@@ -146,16 +146,17 @@ def check_url(url: str, path: str) -> list[FieldError]:
     if not host:
         found.append(fieldpath.invalid(path, host, f"host must be specified{_URL_FORM}"))
     if "@" in host:
-        text = f"user information is not permitted in URL{_URL_FORM}"
+        text = "user information is not permitted in the URL"
         found.append(fieldpath.invalid(path, host.rpartition("@")[0], text))
     for value, word in ((parts.fragment, "fragments"), (parts.query, "query parameters")):
         if value:
-            found.append(fieldpath.invalid(path, value, f"{word} are not permitted in URL{_URL_FORM}"))
+            found.append(fieldpath.invalid(path, value, f"{word} are not permitted in the URL"))
     return found
 
 
 def check_service(service: Mapping[str, Any], path: str) -> list[FieldError]:
-    found = [fieldpath.required(f"{path}.{field}") for field in ("name", "namespace") if not service.get(field)]
+    missing = [field for field in ("name", "namespace") if not service.get(field)]
+    found = [fieldpath.required(f"{path}.{field}", f"service {field} is required") for field in missing]
     port = service.get("port")
     if port is not None and not 1 <= port <= 65535:
         found.append(fieldpath.invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive"))

@@ -79,7 +79,7 @@ class DaemonSetStrategy(Strategy):
         spec = obj["spec"]
         template = spec["template"]
         found = workload.selector_and_labels(spec, "daemonset")
-        found += validate_template(template, "spec.template") + workload.always_restarts(template)
+        found += validate_template(template, "spec.template") + workload.always_restarts(template, "DaemonSet")
         for field in ("minReadySeconds", "revisionHistoryLimit"):
             found += checks.not_negative(spec.get(field), f"spec.{field}")
         return found + _check_strategy(spec["updateStrategy"], "spec.updateStrategy")

@@ -108,7 +108,7 @@ def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():
         found += checks.one_of(value, ("Delete", "Retain"), f"spec.persistentVolumeClaimRetentionPolicy.{field}")
     found += workload.selector_and_labels(spec, "statefulset")
-    return found + validate_template(template, "spec.template") + workload.always_restarts(template)
+    return found + validate_template(template, "spec.template") + workload.always_restarts(template, "StatefulSet")
 
 
 def _check_strategy(strategy: Mapping[str, Any], path: str) -> list[FieldError]:

@@ -4,21 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath, quantity
+from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.autoscaling.metrics import SOURCES, check_metric, check_reference, check_rules
 from controlplane.apiserver.kinds.shared.amounts import canonical_amount
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
-_SOURCES = {
-    "ContainerResource": "containerResource",
-    "External": "external",
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
-}
 _SHOWN = 2
 _UP = {
     "stabilizationWindowSeconds": 0,
@@ -81,16 +74,11 @@ class HorizontalPodAutoscalerStrategy(Strategy):
             found.append(fieldpath.invalid("spec.maxReplicas", most, "must be greater than 0"))
         if least is not None and most < least:
             found.append(fieldpath.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-        reference = spec.get("scaleTargetRef") or {}
-        found += [fieldpath.required(f"spec.scaleTargetRef.{field}") for field in ("kind", "name") if not reference.get(field)]
+        found += check_reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
         for position, metric in enumerate(spec.get("metrics") or ()):
-            found += _check_metric(metric, f"spec.metrics[{position}]")
+            found += check_metric(metric, f"spec.metrics[{position}]")
         for direction in ("scaleUp", "scaleDown"):
-            rules = (spec.get("behavior") or {}).get(direction) or {}
-            window = rules.get("stabilizationWindowSeconds")
-            if window is not None and not 0 <= window <= 3600:
-                text = "must be less than or equal to 3600" if window > 0 else checks.NOT_NEGATIVE
-                found.append(fieldpath.invalid(f"spec.behavior.{direction}.stabilizationWindowSeconds", window, text))
+            found += check_rules((spec.get("behavior") or {}).get(direction), f"spec.behavior.{direction}")
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
@@ -121,33 +109,7 @@ def _merged(rules: Object | None, defaults: Mapping[str, Any]) -> Object:
 
 
 def _source(metric: Mapping[str, Any]) -> Object:
-    return metric.get(_SOURCES.get(metric.get("type") or "", "")) or {}
-
-
-def _check_metric(metric: Mapping[str, Any], path: str) -> list[FieldError]:
-    kind = metric.get("type") or ""
-    if kind not in _SOURCES:
-        return checks.one_of(kind, _SOURCES, f"{path}.type")
-    field = _SOURCES[kind]
-    if metric.get(field) is None:
-        return [fieldpath.required(f"{path}.{field}", "must populate information for the given metric source")]
-    target = metric[field].get("target") or {}
-    where = f"{path}.{field}.target"
-    found = checks.one_of(target.get("type"), ("AverageValue", "Utilization", "Value"), f"{where}.type")
-    given = [name for name in ("value", "averageValue", "averageUtilization") if target.get(name) is not None]
-    if not given:
-        found.append(
-            fieldpath.required(f"{where}.averageUtilization", "must set either a target raw value or a target utilization")
-        )
-    for name in given:
-        amount = target[name]
-        if quantity.parse(amount) <= quantity.ZERO:
-            found.append(
-                fieldpath.invalid(
-                    f"{where}.{name}", amount, "must be positive" if name != "averageUtilization" else "must be greater than 0"
-                )
-            )
-    return found
+    return metric.get(SOURCES.get(metric.get("type") or "", "")) or {}
 
 
 def _targets(metrics: Any, current: Any) -> str:

@@ -1,6 +1,5 @@
 """CronJobs: Jobs made on a schedule."""
 
-import zoneinfo
 from datetime import datetime
 from typing import Any
 
@@ -125,14 +124,6 @@ def _check_schedule(spec: Object) -> list[FieldError]:
                     "spec.timeZone", zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
                 )
             )
-        elif not _is_zone(zone):
+        elif not schedule.is_zone(zone):
             found.append(fieldpath.invalid("spec.timeZone", zone, f"unknown time zone {zone}"))
     return found
-
-
-def _is_zone(zone: str) -> bool:
-    try:
-        zoneinfo.ZoneInfo(zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True

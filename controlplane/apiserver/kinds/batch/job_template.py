@@ -5,6 +5,7 @@ from typing import Any
 
 from apimachinery import fieldpath, labels
 from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.batch.policies import check_policies
 from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
 from controlplane.apiserver.kinds.shared import checks
 
@@ -13,7 +14,9 @@ Object = dict[str, Any]
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _MAX_INT32 = 2**31 - 1
-_MODES = ("Indexed", "NonIndexed")
+_MODES = ("NonIndexed", "Indexed")
+_MAX_MANAGER = 63
+_MANY, _FEW = 100_000, 10_000  # indexes, beyond which their bookkeeping would not fit an object
 _COUNTS = (
     "parallelism",
     "completions",
@@ -69,15 +72,13 @@ def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False
         found += checks.label_selector(spec["selector"], f"{path}.selector")
     if not embedded:
         found += _check_match(spec)
-    mode = spec.get("completionMode")
-    if mode not in _MODES:
-        found.append(fieldpath.not_supported(f"{path}.completionMode", mode, _MODES))
-    elif mode == "Indexed" and spec.get("completions") is None:
-        text = "when completion mode is Indexed"
-        found.append(fieldpath.required(f"{path}.completions", f"{text}"))
-    if mode == "NonIndexed" and spec.get("backoffLimitPerIndex") is not None:
-        text = "requires indexed completion mode"
-        found.append(fieldpath.invalid(f"{path}.backoffLimitPerIndex", spec["backoffLimitPerIndex"], text))
+    manager = spec.get("managedBy")
+    if manager is not None:
+        found += checks.domain_prefixed_path(manager, f"{path}.managedBy")
+        if len(manager) > _MAX_MANAGER:
+            found.append(fieldpath.too_long(f"{path}.managedBy", _MAX_MANAGER))
+    found += _check_indexes(spec, path)
+    found += check_policies({"completionMode": "NonIndexed", **spec}, path)
     template = spec.get("template") or {}
     found += validate_template(template, f"{path}.template")
     policy = (template.get("spec") or {}).get("restartPolicy")
@@ -86,9 +87,41 @@ def check_job_spec(spec: Mapping[str, Any], path: str, *, embedded: bool = False
         found.append(fieldpath.required(f"{path}.template.spec.restartPolicy", text))
     elif policy not in ("OnFailure", "Never"):
         found.append(fieldpath.not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
-    if spec.get("podFailurePolicy") and policy != "Never":
+    elif spec.get("podFailurePolicy") and policy != "Never":
         text = 'only "Never" is supported when podFailurePolicy is specified'
         found.append(fieldpath.invalid(f"{path}.template.spec.restartPolicy", policy, text))
+    return found
+
+
+def _check_indexes(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    """``completionMode`` and what only Indexed Jobs may say (KEP-2214, KEP-3850)."""
+    mode, completions, parallelism = spec.get("completionMode"), spec.get("completions"), spec.get("parallelism") or 0
+    retries, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    found: list[FieldError] = []
+    if failed is not None and retries is None:
+        found.append(fieldpath.required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if mode not in _MODES:
+        return [*found, fieldpath.not_supported(f"{path}.completionMode", mode, _MODES)]
+    if mode == "NonIndexed":
+        given = [field for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None]
+        text = "requires indexed completion mode"
+        return found + [fieldpath.invalid(f"{path}.{field}", spec[field], text) for field in given]
+    if completions is None:
+        found.append(fieldpath.required(f"{path}.completions", "when completion mode is Indexed"))
+    if parallelism > _MANY:
+        text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+        found.append(fieldpath.invalid(f"{path}.parallelism", parallelism, text))
+    if failed is not None and completions is not None and failed > completions:
+        found.append(fieldpath.invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions"))
+    if failed is not None and failed > _MANY:
+        found.append(fieldpath.invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MANY}"))
+    if (completions or 0) > _MANY and retries is not None:
+        text = f"must be less than or equal to {_FEW} when completions are above {_MANY} and used with backoff limit per index"
+        if failed is None:
+            missing = f"must be specified when completions is above {_MANY}"
+            found.append(fieldpath.required(f"{path}.maxFailedIndexes", missing))
+        numbers = (("parallelism", parallelism), ("maxFailedIndexes", failed or 0))
+        found += [fieldpath.invalid(f"{path}.{field}", number, text) for field, number in numbers if number > _FEW]
     return found
 
 
@@ -116,6 +149,12 @@ def check_generated(job: Object) -> list[FieldError]:
             found.append(fieldpath.required(path, f"must be '{value}'"))
         elif held[key] != value:
             found.append(fieldpath.invalid("spec.template.metadata.labels", held, f"must be '{value}'"))
+    try:
+        matches = labels.from_label_selector(spec.get("selector")).matches(wanted)
+    except ValueError:
+        return found  # reported where the selector itself is checked
+    if spec.get("selector") is not None and not matches:
+        found.append(fieldpath.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return found
 
 

@@ -1,6 +1,7 @@
 """Cron schedules: whether one is well formed. The CronJob controller computes times from the same grammar."""
 
 import re
+import zoneinfo
 
 _MACROS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 6))
@@ -12,8 +13,21 @@ _DAYS = {name: number for number, name in enumerate(["sun", "mon", "tue", "wed",
 _EVERY_RE = re.compile(r"@every ([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+")
 
 
+def is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
 def problem(schedule: str) -> str:
     """What is wrong with ``schedule``, or an empty string."""
+    if schedule.startswith(("TZ=", "CRON_TZ=")):
+        zone, _, schedule = schedule.partition("=")[2].partition(" ")
+        if not is_zone(zone):
+            return f"provided bad location {zone}: unknown time zone {zone}"
+        schedule = schedule.strip()
     if schedule.startswith("@"):
         known = schedule in _MACROS or _EVERY_RE.fullmatch(schedule)
         return "" if known else f"unrecognized descriptor: {schedule}"
@@ -37,7 +51,8 @@ def _item_problem(item: str, low: int, high: int, words: dict[str, int]) -> str:
         return ""
     ends = [words.get(end.lower(), -1) if not end.isdecimal() else int(end) for end in span.split("-")]
     if len(ends) > 2 or any(end < 0 for end in ends):
-        return f"failed to parse int from {span}: invalid syntax"
+        wrong = next(end for end, number in zip(span.split("-"), ends, strict=True) if number < 0) if len(ends) < 3 else span
+        return f'failed to parse int from {wrong}: strconv.Atoi: parsing "{wrong}": invalid syntax'
     if ends[0] < low:
         return f"beginning of range ({ends[0]}) below minimum ({low}): {item}"
     if ends[-1] > high:

@@ -20,6 +20,14 @@ CSR = GroupVersionKind("certificates.k8s.io", "v1", "CertificateSigningRequest")
 _MIN_SECONDS = 600
 _DECISIONS = ("Approved", "Denied")
 
+_LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
+_USAGES = (
+    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment", "decipher only"),
+    *("digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user"),
+    *("key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime", "server auth"),
+    *("signing", "timestamping"),
+)
+
 
 class CertificateSigningRequestStrategy(Strategy):
     info = ResourceInfo(CSR, "certificatesigningrequests", "certificatesigningrequest", False, short_names=("csr",))
@@ -54,11 +62,20 @@ class CertificateSigningRequestStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         found = _check_request(spec.get("request") or "")
-        if not spec.get("usages"):
-            found.append(fieldpath.required("spec.usages"))
+        usages = spec.get("usages") or []
+        if not usages:
+            found.append(fieldpath.required("spec.usages", "usages must be provided"))
+        for position, usage in enumerate(usages):
+            if usage not in _USAGES:
+                found.append(fieldpath.not_supported(f"spec.usages[{position}]", usage, _USAGES))
+            if usage in usages[:position]:
+                found.append(fieldpath.duplicate(f"spec.usages[{position}]", usage))
         signer = spec.get("signerName") or ""
         if not signer:
-            found.append(fieldpath.required("spec.signerName"))
+            found.append(fieldpath.required("spec.signerName", "signerName must be provided"))
+        elif signer == _LEGACY_SIGNER:
+            text = "the legacy signerName is not allowed via this API version"
+            found.append(fieldpath.invalid("spec.signerName", signer, text))
         elif "/" not in signer or "." not in signer.partition("/")[0]:
             text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
             found.append(fieldpath.invalid("spec.signerName", signer, text))
@@ -122,8 +139,6 @@ def _condition(obj: Object) -> str:
 
 
 def _check_request(encoded: str) -> list[FieldError]:
-    if not encoded:
-        return [fieldpath.required("spec.request")]
     try:
         pem = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

@@ -7,11 +7,17 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.coordination.lease import check_strategy
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
 _VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+-]+)?").fullmatch
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = _VERSION(version)
+    return tuple(int(part) for part in re.split("[-+]", version.removeprefix("v"))[0].split(".")) if found else ()
 
 
 class LeaseCandidateStrategy(Strategy):
@@ -40,6 +46,16 @@ class LeaseCandidateStrategy(Strategy):
             text = spec.get(field)
             if text and not _VERSION(text):
                 found.append(fieldpath.invalid(f"spec.{field}", text, f'could not parse "{text}" as version'))
+        binary, emulated = (_numbers(spec.get(field) or "") for field in ("binaryVersion", "emulationVersion"))
+        if not found and binary < emulated:
+            text = "must be greater than or equal to `emulationVersion`"
+            found.append(fieldpath.invalid("spec.binaryVersion", spec["binaryVersion"], text))
+        strategy = spec.get("strategy")
+        if strategy:
+            if strategy == "OldestEmulationVersion" and not spec.get("emulationVersion"):
+                text = "must be specified when `strategy` is 'OldestEmulationVersion'"
+                found.append(fieldpath.required("spec.emulationVersion", text))
+            found += check_strategy(strategy, "spec.strategy")
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:

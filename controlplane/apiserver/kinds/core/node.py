@@ -55,6 +55,10 @@ class NodeStrategy(Strategy):
         found = _check_taints(spec.get("taints") or ())
         for position, cidr in enumerate(spec.get("podCIDRs") or ()):
             found += checks.each(f"spec.podCIDRs[{position}]", cidr, names.is_cidr(cidr))
+        cidrs = spec.get("podCIDRs") or []
+        if not found and len(cidrs) > 1 and (len(cidrs) > 2 or (":" in cidrs[0]) == (":" in cidrs[1])):
+            text = "may specify no more than one CIDR for each IP family"
+            found.append(fieldpath.invalid("spec.podCIDRs", cidrs, text))
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:

@@ -8,9 +8,10 @@ from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.times import format_time
+from controlplane.apiserver.kinds.core.pod_template.local_paths import no_backstep
 from controlplane.apiserver.kinds.core.pod_template.scheduling import validate_node_selector
 from controlplane.apiserver.kinds.core.pod_template.volume_defaults import default_volume
-from controlplane.apiserver.kinds.core.pod_template.volumes import SOURCES, no_backstep
+from controlplane.apiserver.kinds.core.pod_template.volumes import SOURCES, driver_name
 from controlplane.apiserver.kinds.shared import checks, storage
 from controlplane.apiserver.kinds.shared.amounts import canonical_amounts
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of, wide
@@ -18,6 +19,10 @@ from controlplane.apiserver.kinds.shared.differences import change_text
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
 _RECLAIM = ("Delete", "Recycle", "Retain")
+_CSI_SECRETS = (
+    *("controllerPublishSecretRef", "nodePublishSecretRef", "nodeStageSecretRef"),
+    *("controllerExpandSecretRef", "nodeExpandSecretRef"),
+)
 # Everything else in a spec is the source.
 _OWN = frozenset(
     {
@@ -148,13 +153,14 @@ def _check_source(spec: Mapping[str, Any]) -> list[FieldError]:
     source = _source(spec)
     if not source:
         return [fieldpath.required("spec", "must specify a volume type")]
-    first, *more = source
+    order = list(SOURCES)
+    first, *more = sorted(source, key=lambda field: order.index(field) if field in order else len(order))
     found = [fieldpath.forbidden(f"spec.{field}", "may not specify more than 1 volume type") for field in more]
     if first == "local":
         path = source["local"].get("path") or ""
         return found + (no_backstep(path, "spec.local.path") if path else [fieldpath.required("spec.local.path")])
     if first == "csi":
-        return found + _check_csi(source["csi"])
+        return found + _check_csi(source["csi"], "spec.csi")
     if first in SOURCES:
         found += SOURCES[first](source[first], f"spec.{first}")
     if first == "hostPath" and source[first].get("path") == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
@@ -163,6 +169,32 @@ def _check_source(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_csi(source: Mapping[str, Any]) -> list[FieldError]:
-    found = SOURCES["csi"](source, "spec.csi")
-    return found if source.get("volumeHandle") else [*found, fieldpath.required("spec.csi.volumeHandle")]
+def _check_csi(source: Mapping[str, Any], path: str) -> list[FieldError]:
+    found = driver_name(source.get("driver") or "", f"{path}.driver")
+    if not source.get("volumeHandle"):
+        found.append(fieldpath.required(f"{path}.volumeHandle"))
+    for field in _CSI_SECRETS:
+        secret = source.get(field)
+        if secret is not None:
+            missing = [part for part in ("name", "namespace") if not secret.get(part)]
+            found += [fieldpath.required(f"{path}.{field}.{part}") for part in missing]
+    return found
+
+
+def check_inline_spec(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    """The spec of a volume that is written into a VolumeAttachment: CSI, and nothing about claims."""
+    nowhere = "may not be specified in the context of inline volumes"
+    given = [field for field in ("claimRef", "capacity", "nodeAffinity", "storageClassName") if spec.get(field)]
+    found = [fieldpath.forbidden(f"{path}.{field}", nowhere) for field in given]
+    found += storage.check_access_modes(spec, path, "")
+    if spec.get("csi") is None:
+        found.append(fieldpath.required(f"{path}.csi", "has to be specified in the context of inline volumes"))
+    else:
+        found += _check_csi(spec["csi"], f"{path}.csi")
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        text = "may only be Retain in the context of inline volumes"
+        found.append(fieldpath.forbidden(f"{path}.persistentVolumeReclaimPolicy", text))
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        text = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        found.append(fieldpath.forbidden(f"{path}.volumeMode", text))
+    return found

@@ -68,7 +68,7 @@ class ReplicationControllerStrategy(Strategy):
         if not selector.items() <= held.items():
             text = "`selector` does not match template `labels`"
             found.append(fieldpath.invalid("spec.template.metadata.labels", held, text))
-        return found + validate_template(template, "spec.template") + workload.always_restarts(template)
+        return found + validate_template(template, "spec.template") + workload.always_restarts(template, "ReplicationController")
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)

@@ -1,12 +1,12 @@
 """Secrets: at most 1 MiB, with a type that says which keys must be there; ``stringData`` is folded into ``data``."""
 
 import base64
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath, names
+from apimachinery import errors, fieldpath, names
+from apimachinery.codecs import json
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.shared import checks
@@ -84,9 +84,9 @@ def _check_docker(data: Mapping[str, str], key: str) -> list[FieldError]:
     if key not in data:
         return [fieldpath.required(f"data[{key}]")]
     try:
-        content = json.loads(base64.b64decode(data[key]))
-    except ValueError:
-        text = "invalid character looking for beginning of value" if data[key] else "unexpected end of JSON input"
+        content = json.decode(base64.b64decode(data[key]))
+    except errors.StatusError as error:
+        text = error.status["message"]
         return [fieldpath.invalid(f"data[{key}]", "<secret contents redacted>", text)]
     if not isinstance(content, dict):
         return [fieldpath.invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")]

@@ -1,6 +1,6 @@
 """EndpointSlices: at most 1,000 addresses of one family that serve a Service."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,8 @@ _SHOWN = 3
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 MAX_ENDPOINTS, MAX_PORTS, MAX_ADDRESSES = 1000, 20000, 100
+
+_MAX_HINTS, _MAX_TOPOLOGY = 8, 16
 
 
 class EndpointSliceStrategy(Strategy):
@@ -92,6 +94,27 @@ def _check_endpoint(endpoint: Object, kind: str, path: str, *, ours: bool) -> li
     hostname = endpoint.get("hostname")
     if hostname is not None:
         found += checks.each(f"{path}.hostname", hostname, names.is_dns1123_label(hostname))
+    topology = endpoint.get("deprecatedTopology") or {}
+    if len(topology) > _MAX_TOPOLOGY:
+        found.append(fieldpath.too_many(f"{path}.deprecatedTopology", len(topology), _MAX_TOPOLOGY))
+    found += checks.labels(topology, f"{path}.deprecatedTopology")
+    hints = endpoint.get("hints") or {}
+    found += _check_hints(hints.get("forZones") or (), f"{path}.hints.forZones", names.is_label_value)
+    return found + _check_hints(hints.get("forNodes") or (), f"{path}.hints.forNodes", names.is_dns1123_subdomain)
+
+
+def _check_hints(hints: Sequence[Object], path: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """The zones or nodes that an endpoint is meant for."""
+    if len(hints) > _MAX_HINTS:
+        return [fieldpath.too_many(path, len(hints), _MAX_HINTS)]
+    found: list[FieldError] = []
+    taken: set[str] = set()
+    for position, hint in enumerate(hints):
+        name, where = hint.get("name") or "", f"{path}[{position}].name"
+        if name in taken:
+            found.append(fieldpath.duplicate(where, name))
+        taken.add(name)
+        found += checks.each(where, name, rule(name))
     return found
 
 

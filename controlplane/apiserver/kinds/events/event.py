@@ -5,9 +5,10 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from apimachinery import fieldpath
+from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.event_table import EVENT_COLUMNS, SELECTABLE, event_fields, event_row
 from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
 
@@ -22,7 +23,8 @@ _RENAMED = (  # events.k8s.io, core
 )
 _TO_CORE = dict(_RENAMED)
 _FROM_CORE = {core: new for new, core in _RENAMED}
-_NOTE_MAX = 1024
+_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}  # in bytes
+_LEAST_SERIES = 2
 _REQUIRED = ("reportingController", "reportingInstance", "action", "reason")
 
 
@@ -47,10 +49,27 @@ class NewEventStrategy(Strategy):
         if not obj.get("eventTime"):
             found.append(fieldpath.required("eventTime"))
         found += [fieldpath.required(field) for field in _REQUIRED if not obj.get(field)]
+        controller = obj.get("reportingController") or ""
+        found += checks.each("reportingController", controller, names.is_qualified_name(controller))
+        for field, longest in _LENGTHS.items():
+            if len((obj.get(field) or "").encode()) > longest:
+                # upstream looks at the core form, where a note is a message
+                shown = "message" if field == "note" else field
+                found.append(fieldpath.invalid(shown, "", f"can have at most {longest} characters"))
         if obj.get("type") not in ("Normal", "Warning"):
-            found.append(fieldpath.invalid("type", obj.get("type") or "", "has invalid value"))
-        if len(obj.get("note") or "") > _NOTE_MAX:
-            found.append(fieldpath.invalid("note", "", f"can have at most {_NOTE_MAX} bytes"))
+            found.append(fieldpath.invalid("type", "", f"has invalid value: {obj.get('type') or ''}"))
+        series = obj.get("series")
+        if series is not None:
+            if (series.get("count") or 0) < _LEAST_SERIES:
+                found.append(fieldpath.invalid("series.count", "", f"should be at least {_LEAST_SERIES}"))
+            if not series.get("lastObservedTime"):
+                found.append(fieldpath.required("series.lastObservedTime"))
+        old_fields = (("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp"))
+        found += [fieldpath.invalid(core, "", "needs to be unset") for field, core in old_fields if obj.get(field)]
+        if obj.get("deprecatedCount"):
+            found.append(fieldpath.invalid("count", "", "needs to be unset"))
+        if any((obj.get("deprecatedSource") or {}).values()):
+            found.append(fieldpath.invalid("source", "", "needs to be unset"))
         namespace = obj["metadata"].get("namespace") or ""
         about = (obj.get("regarding") or {}).get("namespace") or ""
         if about != namespace and (about or namespace not in ("default", "kube-system")):

@@ -101,7 +101,24 @@ def _check_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
         where = f"{path}.nonResourceRules[{position}]"
         for field in ("verbs", "nonResourceURLs"):
             found += _check_words(one.get(field) or (), f"{where}.{field}", field)
+        for at, url in enumerate(one.get("nonResourceURLs") or ()):
+            found += _check_url(url, f"{where}.nonResourceURLs[{at}]")
     return found
+
+
+def _check_url(url: str, path: str) -> list[FieldError]:
+    """A path with at most a star at its end; upstream names the first thing wrong."""
+    if not url:
+        return [fieldpath.invalid(path, url, "must not be empty")]
+    if url in ("*", "/"):
+        return []
+    wrong = (
+        (not url.startswith("/"), "must start with slash"),
+        (" " in url, "must not contain white-space"),
+        ("//" in url, "must not contain double slash"),
+        ("*" in url[:-1], "wildcard can only do suffix matching"),
+    )
+    return next(([fieldpath.invalid(path, url, text)] for found, text in wrong if found), [])
 
 
 def _check_subject(subject: Mapping[str, Any], path: str) -> list[FieldError]:

@@ -39,29 +39,15 @@ class IngressStrategy(Strategy):
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
-        spec = obj["spec"]
-        found: list[FieldError] = []
-        if not spec.get("rules") and spec.get("defaultBackend") is None:
-            found.append(
-                fieldpath.invalid("spec", spec.get("rules") or [], "either `defaultBackend` or `rules` must be specified")
-            )
-        if spec.get("defaultBackend") is not None:
-            found += _check_backend(spec["defaultBackend"], "spec.defaultBackend")
-        for position, rule in enumerate(spec.get("rules") or ()):
-            found += _check_rule(rule, f"spec.rules[{position}]")
-        for position, entry in enumerate(spec.get("tls") or ()):
-            for at, host in enumerate(entry.get("hosts") or ()):
-                found += _check_host(host, f"spec.tls[{position}].hosts[{at}]")
-            secret = entry.get("secretName")
-            if secret:
-                found += checks.each(f"spec.tls[{position}].secretName", secret, names.is_dns1123_subdomain(secret))
-        if spec.get("ingressClassName") is not None:
-            problems = names.is_dns1123_subdomain(spec["ingressClassName"])
-            found += checks.each("spec.ingressClassName", spec["ingressClassName"], problems)
+        found = _check_spec(obj["spec"])
+        named, chosen = (obj["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION), obj["spec"].get("ingressClassName")
+        if named is not None and chosen is not None and named != chosen:
+            text = "must match `ingressClassName` when both are specified"
+            found.append(fieldpath.invalid(f"annotations.{_CLASS_ANNOTATION}", named, text))
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return self.validate(ctx, obj)
+        return _check_spec(obj["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return check_load_balancer(obj.get("status") or {})
@@ -165,4 +151,24 @@ def _check_resource(resource: Mapping[str, Any], path: str) -> list[FieldError]:
             found += checks.each(f"{path}.{field}", value, names.is_path_segment(value))
         else:
             found.append(fieldpath.required(f"{path}.{field}", f"{field} is required"))
+    return found
+
+
+def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
+    found: list[FieldError] = []
+    if not spec.get("rules") and spec.get("defaultBackend") is None:
+        found.append(fieldpath.invalid("spec", spec.get("rules") or [], "either `defaultBackend` or `rules` must be specified"))
+    if spec.get("defaultBackend") is not None:
+        found += _check_backend(spec["defaultBackend"], "spec.defaultBackend")
+    for position, rule in enumerate(spec.get("rules") or ()):
+        found += _check_rule(rule, f"spec.rules[{position}]")
+    for position, entry in enumerate(spec.get("tls") or ()):
+        for at, host in enumerate(entry.get("hosts") or ()):
+            found += _check_host(host, f"spec.tls[{position}].hosts[{at}]")
+        secret = entry.get("secretName")
+        if secret:
+            found += checks.each(f"spec.tls[{position}].secretName", secret, names.is_dns1123_subdomain(secret))
+    if spec.get("ingressClassName") is not None:
+        problems = names.is_dns1123_subdomain(spec["ingressClassName"])
+        found += checks.each("spec.ingressClassName", spec["ingressClassName"], problems)
     return found

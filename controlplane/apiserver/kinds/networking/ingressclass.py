@@ -34,7 +34,7 @@ class IngressClassStrategy(Strategy):
         elif len(controller) > 250:
             found = [fieldpath.too_long("spec.controller", 250)]
         else:
-            found = _check_prefixed(controller)
+            found = checks.domain_prefixed_path(controller, "spec.controller")
         if parameters is None:
             return found
         group = parameters.get("apiGroup")
@@ -64,11 +64,3 @@ class IngressClassStrategy(Strategy):
             group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
             shown = f"{parameters.get('kind', '')}{group}/{parameters.get('name', '')}"
         return [obj["metadata"]["name"], spec.get("controller") or "", shown, age_of(obj, now)]
-
-
-def _check_prefixed(controller: str) -> list[FieldError]:
-    domain, slash, _ = controller.partition("/")
-    if not slash:
-        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        return [fieldpath.invalid("spec.controller", controller, text)]
-    return checks.each("spec.controller", controller, names.is_dns1123_subdomain(domain))

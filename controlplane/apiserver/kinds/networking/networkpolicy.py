@@ -80,11 +80,13 @@ def _check_port(port: Mapping[str, Any], path: str) -> list[FieldError]:
         found += checks.each(f"{path}.port", number, names.is_port_number(number))
     if end is not None:
         if number is None:
-            found.append(fieldpath.required(f"{path}.port", "must be specified when `endPort` is set"))
+            found.append(fieldpath.invalid(f"{path}.endPort", end, "may not be specified when `port` is not specified"))
         elif isinstance(number, str):
             found.append(fieldpath.invalid(f"{path}.endPort", end, "may not be specified when `port` is non-numeric"))
-        elif end < number:
-            found.append(fieldpath.invalid(f"{path}.endPort", end, "must be greater than or equal to `port`"))
+        else:
+            if end < number:
+                found.append(fieldpath.invalid(f"{path}.endPort", end, "must be greater than or equal to `port`"))
+            found += checks.each(f"{path}.endPort", end, names.is_port_number(end))
     return found
 
 

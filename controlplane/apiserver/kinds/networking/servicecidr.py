@@ -25,7 +25,7 @@ class ServiceCIDRStrategy(Strategy):
         if len(cidrs) > 2:
             found.append(fieldpath.invalid("spec", cidrs, "may only hold up to 2 values"))
         for position, cidr in enumerate(cidrs):
-            found += checks.each(f"spec.cidrs[{position}]", cidr, names.is_cidr(cidr))
+            found += checks.each(f"spec.cidrs[{position}]", cidr, names.is_strict_cidr(cidr))
         if len(cidrs) == 2 and (":" in cidrs[0]) == (":" in cidrs[1]):
             found.append(
                 fieldpath.invalid(

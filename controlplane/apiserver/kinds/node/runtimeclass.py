@@ -8,7 +8,7 @@ from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.core.pod_template.scheduling import validate_tolerations
 from controlplane.apiserver.kinds.shared import checks
-from controlplane.apiserver.kinds.shared.amounts import canonical_amounts, resource_value
+from controlplane.apiserver.kinds.shared.amounts import canonical_amounts, requirements
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -25,8 +25,7 @@ class RuntimeClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         handler = obj.get("handler") or ""
         found = checks.each("handler", handler, names.is_dns1123_label(handler))
-        for name, amount in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
-            found += resource_value(name, amount, f"overhead.podFixed[{name}]")
+        found += requirements({"limits": (obj.get("overhead") or {}).get("podFixed") or {}}, "overhead")
         scheduling = obj.get("scheduling") or {}
         found += checks.labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
         tolerations = scheduling.get("tolerations") or ()

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath, names
+from apimachinery import fieldpath, labels, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.rbac import rules
@@ -29,7 +29,12 @@ class ClusterRoleStrategy(Strategy):
                 text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
                 found.append(fieldpath.required("aggregationRule.clusterRoleSelectors", text))
             for position, selector in enumerate(selectors):
-                found += checks.label_selector(selector, f"aggregationRule.clusterRoleSelectors[{position}]")
+                path = f"aggregationRule.clusterRoleSelectors[{position}]"
+                found += checks.label_selector(selector, path)
+                try:
+                    labels.from_label_selector(selector)
+                except ValueError:
+                    found.append(fieldpath.invalid(path, "null", "invalid label selector."))
         return found
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:

@@ -17,6 +17,9 @@ _PARAMETERS_MAX = 10 * 1024
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 
 
+TAINT_EFFECTS = ("NoExecute", "NoSchedule", "None")
+
+
 def default_claim(spec: Object) -> None:
     """A ``ResourceClaimSpec``."""
     for request in (spec.get("devices") or {}).get("requests") or ():
@@ -162,3 +165,11 @@ def check_config(config: Mapping[str, Any], path: str) -> list[FieldError]:
     elif len(json.dumps(parameters, separators=(",", ":"))) > _PARAMETERS_MAX:
         found.append(fieldpath.too_long(where, _PARAMETERS_MAX))
     return found
+
+
+def check_taint(taint: Mapping[str, Any], path: str) -> list[FieldError]:
+    """A taint of a device (KEP-5055)."""
+    key, value = taint.get("key") or "", taint.get("value") or ""
+    found = checks.each(f"{path}.key", key, names.is_qualified_name(key))
+    found += checks.each(f"{path}.value", value, names.is_label_value(value))
+    return found + checks.one_of(taint.get("effect") or "", TAINT_EFFECTS, f"{path}.effect")

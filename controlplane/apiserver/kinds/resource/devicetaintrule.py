@@ -12,8 +12,6 @@ from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
 
-_EFFECTS = ("NoExecute", "NoSchedule", "None")
-
 
 class DeviceTaintRuleStrategy(Strategy):
     info = ResourceInfo(
@@ -34,10 +32,7 @@ class DeviceTaintRuleStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         taint, selector = obj["spec"]["taint"], obj["spec"].get("deviceSelector") or {}
-        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
-        found = checks.each("spec.taint.key", key, names.is_qualified_name(key))
-        found += checks.each("spec.taint.value", value, names.is_label_value(value))
-        found += checks.one_of(effect, _EFFECTS, "spec.taint.effect")
+        found = devices.check_taint(taint, "spec.taint")
         if selector.get("driver"):
             found += devices.check_driver(selector["driver"], "spec.deviceSelector.driver")
         if selector.get("device"):

@@ -1,5 +1,6 @@
 """ResourceSlices: devices that a driver offers, on one node or for several."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,12 @@ _ATTRIBUTES_MAX = 32
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 _VALUES = ("bool", "int", "string", "version")
+
+_VALUE_MAX = 64
+_PART = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER = re.compile(
+    rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?"
+).fullmatch
 
 
 class ResourceSliceStrategy(Strategy):
@@ -114,6 +121,13 @@ def _check_device(device: Mapping[str, Any], path: str) -> list[FieldError]:
         if len(given) != 1:
             text = "exactly one value must be specified"
             found.append(fieldpath.invalid(where, value, text) if given else fieldpath.required(where, text))
+        elif given == ["version"] and not _SEMVER(value["version"]):
+            text = "must be a string compatible with semver.org spec 2.0.0"
+            found.append(fieldpath.invalid(f"{where}.version", value["version"], text))
+        if given in (["version"], ["string"]) and len(value[given[0]]) > _VALUE_MAX:
+            found.append(fieldpath.too_long(f"{where}.{given[0]}", _VALUE_MAX))
+    for position, taint in enumerate(device.get("taints") or ()):
+        found += devices.check_taint(taint, f"{path}.taints[{position}]")
     for name, value in capacity.items():
         found += _check_qualified(name, f"{path}.capacity[{name}]")
         if quantity.parse((value or {}).get("value") or "0") < quantity.ZERO:

@@ -44,7 +44,7 @@ class PriorityClassStrategy(Strategy):
             if SYSTEM_CLASSES.get(name) != value or obj.get("globalDefault"):
                 text = "priority class names with 'system-' prefix are reserved for system use only. error: "
                 why = (
-                    f"{name} is not a known name"
+                    f"{name} is not a known system priority class"
                     if name not in SYSTEM_CLASSES
                     else f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
                 )

@@ -1,13 +1,23 @@
 """Quantities inside objects: put into canonical text by defaulting, checked by validation."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from apimachinery import errors, fieldpath, names, quantity
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.shared.checks import NOT_NEGATIVE
 
+_HUGE_PAGES = "hugepages-"
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+OBJECT_COUNTS = frozenset(
+    {
+        *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps"),
+        *("services.nodeports", "services.loadbalancers"),
+    }
+)
+_OF_PARTS = frozenset(f"{part}.{name}" for part in ("requests", "limits") for name in _STANDARD)
+QUOTA_RESOURCES = _STANDARD | _OF_PARTS | OBJECT_COUNTS | {"requests.storage"}
+_KNOWN = QUOTA_RESOURCES | {"storage"}
 
 
 def canonical_amount(amount: str | int | float) -> str:
@@ -40,12 +50,37 @@ def may_overcommit(resource: str) -> bool:
     return native and not resource.startswith("hugepages-")
 
 
+def resource_name(resource: str, path: str) -> list[FieldError]:
+    """A name that quotas, limit ranges and containers may use: one of Kubernetes' own, or one with a domain."""
+    problems = names.is_qualified_name(resource)
+    if problems:
+        return [fieldpath.invalid(path, resource, problem) for problem in problems]
+    if "/" in resource or resource in _KNOWN or resource.removeprefix("requests.").startswith(_HUGE_PAGES):
+        return []
+    return [fieldpath.invalid(path, resource, "must be a standard resource type or fully qualified")]
+
+
+def quota_resource_name(resource: str, path: str) -> list[FieldError]:
+    found = resource_name(resource, path)
+    if "/" not in resource and not is_quota_resource(resource):
+        found.append(fieldpath.invalid(path, resource, "must be a standard resource for quota"))
+    return found
+
+
+def is_quota_resource(resource: str) -> bool:
+    """One of Kubernetes' own resources that quotas count."""
+    return resource in QUOTA_RESOURCES or resource.removeprefix("requests.").startswith(_HUGE_PAGES)
+
+
 def container_resource_name(resource: str, path: str) -> list[FieldError]:
     problems = names.is_qualified_name(resource)
     if problems:
         return [fieldpath.invalid(path, resource, problem) for problem in problems]
     if "/" not in resource:
-        return [] if is_standard(resource) else [fieldpath.invalid(path, resource, "must be a standard resource for containers")]
+        found = resource_name(resource, path)
+        if not is_standard(resource):
+            found.append(fieldpath.invalid(path, resource, "must be a standard resource for containers"))
+        return found
     if "kubernetes.io/" in resource or is_extended(resource):
         return []
     return [fieldpath.invalid(path, resource, "doesn't follow extended resource name standard")]
@@ -56,13 +91,16 @@ def resource_value(resource: str, amount: Any, path: str) -> list[FieldError]:
     parsed = quantity.parse(amount)
     if parsed < quantity.ZERO:
         return [fieldpath.invalid(path, str(parsed), NOT_NEGATIVE)]
-    if ("/" in resource or resource == "pods") and not parsed.is_integer():
+    if ("/" in resource or resource in OBJECT_COUNTS) and not parsed.is_integer():
         return [fieldpath.invalid(path, str(parsed), "must be an integer")]
     return []
 
 
-def requirements(resources: Mapping[str, Any], path: str) -> list[FieldError]:
-    """``limits`` and ``requests`` of a container: known names, good values, requests within limits."""
+def requirements(resources: Mapping[str, Any], path: str, claims: Collection[str] = ()) -> list[FieldError]:
+    """``limits``, ``requests`` and ``claims`` of a container: known names, good values, requests within limits.
+
+    ``claims`` are the names of the pod's ``resourceClaims``.
+    """
     limits: Mapping[str, Any] = resources.get("limits") or {}
     requests: Mapping[str, Any] = resources.get("requests") or {}
     found: list[FieldError] = []
@@ -71,8 +109,44 @@ def requirements(resources: Mapping[str, Any], path: str) -> list[FieldError]:
             if name not in _STANDARD or str(amount).startswith("-"):
                 where = f"{path}.{part}[{name}]"
                 found += container_resource_name(name, where) + resource_value(name, amount, where)
+                if name.startswith(_HUGE_PAGES):
+                    found += _huge_page_value(name, amount, where)
     for name, amount in requests.items():
         found += _within_limit(name, amount, limits.get(name), path)
+    asked = limits.keys() | requests.keys()
+    if any(name.startswith(_HUGE_PAGES) for name in asked) and not asked & {"cpu", "memory"}:
+        found.append(fieldpath.forbidden(path, "HugePages require cpu or memory"))
+    if resources.get("claims"):
+        found += _claims(resources["claims"], claims, f"{path}.claims")
+    return found
+
+
+def _huge_page_value(resource: str, amount: Any, path: str) -> list[FieldError]:
+    try:
+        page = quantity.parse(resource.removeprefix(_HUGE_PAGES))
+    except ValueError:
+        return []  # a page size that is none: the name itself is accepted, by upstream too
+    asked = quantity.parse(amount)
+    if page <= quantity.ZERO or asked.value() % page.value():
+        text = f"{asked} is not positive integer multiple of {resource}"
+        return [fieldpath.invalid(path, str(asked), text)]
+    return []
+
+
+def _claims(asked: Collection[Mapping[str, Any]], held: Collection[str], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    taken: set[tuple[str, str]] = set()
+    for position, claim in enumerate(asked):
+        where, name, request = f"{path}[{position}]", claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            found.append(fieldpath.required(where))
+            continue
+        if (name, request) in taken or (name, "") in taken or (not request and any(one == name for one, _ in taken)):
+            found.append(fieldpath.duplicate(where, f"{name}/{request}" if request else name))
+        taken.add((name, request))
+        if name not in held:
+            known = f": {', '.join(sorted(held))}" if held else " which is empty"
+            found.append(fieldpath.not_found(where, name, f"must be one of the names in pod.spec.resourceClaims{known}"))
     return found
 
 

@@ -5,12 +5,15 @@ plain strings, put together only where something is wrong: this runs for every w
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_PATH_RE = re.compile(_HTTP_PATH)
 IMMUTABLE = "field is immutable"
 NOT_NEGATIVE = "must be greater than or equal to 0"
 ANNOTATIONS_MAX = 256 * 1024
@@ -85,6 +88,19 @@ def one_of(value: Any, choices: Iterable[str], path: str) -> list[FieldError]:
     if value in listed:
         return []
     return [fieldpath.not_supported(path, value, listed)] if value else [fieldpath.required(path)]
+
+
+def domain_prefixed_path(text: str, path: str) -> list[FieldError]:
+    """``example.com/controller``."""
+    domain, slash, rest = text.partition("/")
+    if not text:
+        return [fieldpath.required(path)]
+    if not slash or not domain or not rest:
+        return [fieldpath.invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    found = each(path, domain, names.is_dns1123_subdomain(domain))
+    if not _HTTP_PATH_RE.fullmatch(rest):
+        found.append(fieldpath.invalid(path, rest, names.regex_error("Invalid path", _HTTP_PATH)))
+    return found
 
 
 def each(path: str, value: Any, problems: Iterable[str]) -> list[FieldError]:

@@ -15,7 +15,9 @@ def selector_and_labels(spec: Mapping[str, Any], kind: str = "deployment") -> li
     message about an empty one.
     """
     selector = spec.get("selector")
-    found = [fieldpath.required("spec.selector")] if selector is None else checks.label_selector(selector, "spec.selector")
+    found = checks.label_selector(selector, "spec.selector")
+    if selector is None and kind != "daemonset":  # the one that upstream does not ask for it by itself
+        found.append(fieldpath.required("spec.selector"))
     if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         text = f"empty selector is invalid for {kind}"
         found.append(fieldpath.invalid("spec.selector", selector, text))
@@ -30,14 +32,17 @@ def selector_and_labels(spec: Mapping[str, Any], kind: str = "deployment") -> li
     return found
 
 
-def always_restarts(template: Mapping[str, Any], path: str = "spec.template") -> list[FieldError]:
-    """Templates of workloads that never end restart their containers always and have no deadline."""
+def always_restarts(template: Mapping[str, Any], kind: str = "ReplicaSet", path: str = "spec.template") -> list[FieldError]:
+    """Templates of workloads that never end restart their containers always and have no deadline.
+
+    ``kind`` goes into the message; Deployments speak of ReplicaSets, too.
+    """
     spec = template.get("spec") or {}
     found: list[FieldError] = []
     if spec.get("restartPolicy") not in (None, "Always"):
         found.append(fieldpath.not_supported(f"{path}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))
     if spec.get("activeDeadlineSeconds") is not None:
-        text = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
         found.append(fieldpath.forbidden(f"{path}.spec.activeDeadlineSeconds", text))
     return found
 

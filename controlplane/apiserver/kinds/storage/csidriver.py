@@ -1,5 +1,6 @@
 """CSIDrivers: what Kubernetes must know of a CSI driver."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ _DEFAULTS: dict[str, Any] = {
     "seLinuxMount": False,
 }
 _MODES = ("Ephemeral", "Persistent")
+_LEAST_PERIOD = 10
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 
 
@@ -49,12 +51,18 @@ class CSIDriverStrategy(Strategy):
         found: list[FieldError] = []
         unknown = [mode for mode in spec.get("volumeLifecycleModes") or () if mode not in _MODES]
         found += [fieldpath.not_supported("spec.volumeLifecycleModes", mode, _MODES) for mode in unknown]
-        return found + checks.one_of(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy")
+        found += checks.one_of(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy")
+        period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+        if period is not None and period < _LEAST_PERIOD:
+            text = f"must be greater than or equal to {_LEAST_PERIOD} seconds"
+            found.append(fieldpath.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, text))
+        return found + _check_tokens(spec.get("tokenRequests") or (), "spec.tokenRequests")
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         found = self.validate(ctx, obj)
-        for field in ("attachRequired", "volumeLifecycleModes"):
-            found += checks.immutable(obj["spec"].get(field), (old.get("spec") or {}).get(field), f"spec.{field}")
+        # (field, the path that upstream gives it)
+        for field, path in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
+            found += checks.immutable(obj["spec"].get(field), (old.get("spec") or {}).get(field), f"spec.{path}")
         return found
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
@@ -69,3 +77,21 @@ class CSIDriverStrategy(Strategy):
             ",".join(spec.get("volumeLifecycleModes") or ()),
             age_of(obj, now),
         ]
+
+
+def _check_tokens(requests: Sequence[Object], path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    taken: set[str] = set()
+    for position, request in enumerate(requests):
+        where, audience, seconds = f"{path}[{position}]", request.get("audience") or "", request.get("expirationSeconds")
+        if audience in taken:
+            found.append(fieldpath.duplicate(f"{where}.audience", audience))
+            continue
+        taken.add(audience)
+        if seconds is not None and seconds < 600:
+            text = "may not specify a duration less than 10 minutes"
+            found.append(fieldpath.invalid(f"{where}.expirationSeconds", seconds, text))
+        if seconds is not None and seconds > 1 << 32:
+            text = "may not specify a duration larger than 2^32 seconds"
+            found.append(fieldpath.invalid(f"{where}.expirationSeconds", seconds, text))
+    return found

@@ -34,10 +34,7 @@ class CSIStorageCapacityStrategy(Strategy):
         if obj.get("nodeTopology") is not None:
             found += checks.label_selector(obj["nodeTopology"], "nodeTopology")
         name = obj.get("storageClassName") or ""
-        if name:
-            found += checks.each("storageClassName", name, names.is_dns1123_subdomain(name))
-        else:
-            found.append(fieldpath.required("storageClassName", "must be set"))
+        found += checks.each("storageClassName", name, names.is_dns1123_subdomain(name))
         for field in _AMOUNTS:
             amount = obj.get(field)
             if amount is not None and quantity.parse(amount) < quantity.ZERO:

@@ -1,5 +1,6 @@
 """StorageClasses: kinds of volumes that can be provisioned."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from controlplane.apiserver.registry.strategy import Column, Context, Object, Re
 
 DEFAULT_ANNOTATIONS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _RECLAIM = ("Delete", "Retain")
+_MAX_PARAMETERS, _MAX_PARAMETER_BYTES = 512, 256 * 1024
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 
 
@@ -41,7 +43,9 @@ class StorageClassStrategy(Strategy):
             found = checks.each("provisioner", provisioner, names.is_qualified_name(provisioner.lower()))
         else:
             found = [fieldpath.required("provisioner", provisioner)]
+        found += _check_parameters(obj.get("parameters") or {})
         found += checks.one_of(obj.get("reclaimPolicy"), _RECLAIM, "reclaimPolicy")
+        found += _check_topologies(obj.get("allowedTopologies") or ())
         return found + checks.one_of(obj.get("volumeBindingMode"), _BINDING, "volumeBindingMode")
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
@@ -62,3 +66,35 @@ class StorageClassStrategy(Strategy):
             bool(obj.get("allowVolumeExpansion")),
             age_of(obj, now),
         ]
+
+
+def _check_parameters(parameters: Mapping[str, str]) -> list[FieldError]:
+    found: list[FieldError] = []
+    if len(parameters) > _MAX_PARAMETERS:
+        found.append(fieldpath.too_long("parameters", _MAX_PARAMETERS))
+    found += [fieldpath.invalid("parameters", key, "field can not be empty.") for key in parameters if not key]
+    if sum(len(key) + len(value) for key, value in parameters.items()) > _MAX_PARAMETER_BYTES:
+        found.append(fieldpath.too_long("parameters", _MAX_PARAMETER_BYTES))
+    return found
+
+
+def _check_topologies(terms: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+    found: list[FieldError] = []
+    seen: list[dict[str, frozenset[str]]] = []
+    for position, term in enumerate(terms):
+        path = f"allowedTopologies[{position}].matchLabelExpressions"
+        keys: dict[str, frozenset[str]] = {}
+        for at, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            where, key, values = f"{path}[{at}]", expression.get("key") or "", expression.get("values") or ()
+            if not values:
+                found.append(fieldpath.required(f"{where}.values"))
+            doubled = [place for place, value in enumerate(values) if value in values[:place]]
+            found += [fieldpath.duplicate(f"{where}.values[{place}]", values[place]) for place in doubled]
+            found += checks.label_key(key, f"{where}.key")
+            if key in keys:
+                found.append(fieldpath.duplicate(f"{where}.key", key))
+            keys[key] = frozenset(values)
+        if keys in seen:
+            found.append(fieldpath.duplicate(path, ""))
+        seen.append(keys)
+    return found

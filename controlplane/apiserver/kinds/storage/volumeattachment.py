@@ -6,6 +6,8 @@ from typing import Any
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.kinds.core.persistentvolume import check_inline_spec
+from controlplane.apiserver.kinds.core.pod_template.volumes import driver_name
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -35,11 +37,7 @@ class VolumeAttachmentStrategy(Strategy):
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
         attacher, node, source = spec.get("attacher") or "", spec.get("nodeName") or "", spec.get("source") or {}
-        found: list[FieldError] = []
-        if not attacher:
-            found.append(fieldpath.required("spec.attacher"))
-        else:
-            found += checks.each("spec.attacher", attacher, names.is_dns1123_subdomain(attacher.lower()))
+        found = driver_name(attacher, "spec.attacher")
         inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
         if inline is None and volume is None:
             text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -49,6 +47,8 @@ class VolumeAttachmentStrategy(Strategy):
             found.append(fieldpath.forbidden("spec.source", text))
         elif volume == "":
             found.append(fieldpath.required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName"))
+        elif inline is not None:
+            found += check_inline_spec(inline, "spec.source.inlineVolumeSpec")
         return found + checks.each("spec.nodeName", node, names.is_dns1123_subdomain(node))
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:

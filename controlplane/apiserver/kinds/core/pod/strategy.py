@@ -9,6 +9,7 @@ from apimachinery.objects import qos
 from apimachinery.objects.pods import is_terminal, pod_ips
 from controlplane.apiserver.kinds.core.pod import table, validation
 from controlplane.apiserver.kinds.core.pod.defaults import default_pod, sync_addresses
+from controlplane.apiserver.kinds.core.pod.match_labels import apply_match_label_keys
 from controlplane.apiserver.kinds.core.pod.subresources import POD, SUBRESOURCES
 from controlplane.apiserver.kinds.core.pod_template import pod_warnings
 from controlplane.apiserver.kinds.core.pod_template.defaults import mirror_service_account
@@ -46,6 +47,7 @@ class PodStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Object) -> None:
         obj["status"] = status = {"phase": "Pending"}
         status["qosClass"] = qos.compute(obj)
+        apply_match_label_keys(obj)
         if obj["spec"].get("schedulingGates"):
             _set_gated(obj)
 

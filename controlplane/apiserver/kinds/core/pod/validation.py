@@ -17,6 +17,8 @@ _UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations)",
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
+_ONLY_UPDATABLE = f"pod updates may not change fields other than {','.join(_UPDATABLE)}"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_pod(pod: Object) -> list[FieldError]:
@@ -60,9 +62,11 @@ def validate_pod_update(pod: Object, old: Object) -> list[FieldError]:
             text = "pod updates may not add or remove containers"
             return [*found, fieldpath.forbidden(f"spec.{part}", text)]
     found += _deadline(spec, previous) + _tolerations(spec, previous) + _gates(spec, previous)
+    if previous.get("schedulingGates"):
+        found += _choice_of_nodes(spec, previous)
     allowed = _with_allowed_changes(spec, previous)
     if allowed != previous:
-        text = f"pod updates may not change fields other than {','.join(_UPDATABLE)}{change_text(previous, allowed)}"
+        text = f"{_ONLY_UPDATABLE}{change_text(previous, allowed)}"
         found.append(fieldpath.forbidden("spec", text))
     return found
 
@@ -98,7 +102,7 @@ def _gates(spec: Object, previous: Object) -> list[FieldError]:
     held = {gate.get("name") for gate in previous.get("schedulingGates") or ()}
     return [
         fieldpath.forbidden(
-            f"spec.schedulingGates[{position}]",
+            f"spec.schedulingGates[{position}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
         )
         for position, gate in enumerate(spec.get("schedulingGates") or ())
@@ -117,7 +121,7 @@ def _with_allowed_changes(spec: Object, previous: Object) -> Object:
     if (previous.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         fields.append("terminationGracePeriodSeconds")
     if previous.get("schedulingGates"):
-        fields += _tightened(spec, previous)
+        fields += ["nodeSelector", "affinity"]  # judged by themselves
     for field in fields:
         if field in previous:
             result[field] = previous[field]
@@ -126,17 +130,34 @@ def _with_allowed_changes(spec: Object, previous: Object) -> Object:
     return result
 
 
-def _tightened(spec: Object, previous: Object) -> list[str]:
-    """While a pod is gated its node selector may grow, and it may gain a node affinity where it had none."""
-    fields = []
+def _choice_of_nodes(spec: Object, previous: Object) -> list[FieldError]:
+    """While a pod is gated it may ask for more of its node, and never for less (KEP-3838)."""
+    found: list[FieldError] = []
     wanted, held = spec.get("nodeSelector") or {}, previous.get("nodeSelector") or {}
-    if held.items() <= wanted.items():
-        fields.append("nodeSelector")
+    if not held.items() <= wanted.items():
+        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        found.append(fieldpath.invalid("spec.nodeSelector", wanted, text))
     new, old = spec.get("affinity") or {}, previous.get("affinity") or {}
-    rest = {key: value for key, value in new.items() if key != "nodeAffinity"}
-    if not old.get("nodeAffinity") and rest == {key: value for key, value in old.items() if key != "nodeAffinity"}:
-        fields.append("affinity")
-    return fields
+    if {**new, "nodeAffinity": None} != {**old, "nodeAffinity": None}:
+        found.append(fieldpath.forbidden("spec", f"{_ONLY_UPDATABLE}{change_text(old, new)}"))
+    terms, earlier = _node_terms(new), _node_terms(old)
+    where = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    if earlier and len(terms) != len(earlier):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [*found, fieldpath.invalid(where, terms, text)]
+    for position, (term, before) in enumerate(zip(terms, earlier, strict=False)):
+        if not all(_begins_with(term.get(part) or [], before.get(part) or []) for part in ("matchExpressions", "matchFields")):
+            text = "only additions are allowed (no mutations or deletions)"
+            found.append(fieldpath.invalid(f"{where}[{position}]", term, text))
+    return found
+
+
+def _node_terms(affinity: Object) -> list[Object]:
+    return ((affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+
+
+def _begins_with(items: list[Any], start: list[Any]) -> bool:
+    return items[: len(start)] == start
 
 
 def validate_pod_status_update(pod: Object, old: Object) -> list[FieldError]:

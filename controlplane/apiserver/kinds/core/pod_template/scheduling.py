@@ -23,10 +23,7 @@ def validate_scheduling(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     taken: set[str] = set()
     for position, gate in enumerate(spec.get("schedulingGates") or ()):
         name, where = gate.get("name") or "", f"{path}.schedulingGates[{position}]"
-        if not name:
-            found.append(fieldpath.required(where))
-        else:
-            found += checks.each(where, name, names.is_qualified_name(name))
+        found += checks.each(where, name, names.is_qualified_name(name))
         if name in taken:
             found.append(fieldpath.duplicate(where, name))
         taken.add(name)
@@ -106,7 +103,18 @@ def validate_node_selector(selector: Mapping[str, Any], path: str) -> list[Field
         return [fieldpath.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     found: list[FieldError] = []
     for position, term in enumerate(terms):
-        found += _node_term(term, f"{path}.nodeSelectorTerms[{position}]")
+        where = f"{path}.nodeSelectorTerms[{position}]"
+        found += _node_term(term, where) + _label_values(term, where)
+    return found
+
+
+def _label_values(term: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Of what is required: a value that no label can have would keep a pod from every node."""
+    found: list[FieldError] = []
+    for position, expression in enumerate(term.get("matchExpressions") or ()):
+        for at, value in enumerate(expression.get("values") or ()):
+            where = f"{path}.matchExpressions[{position}].values[{at}]"
+            found += checks.each(where, value, names.is_label_value(value))
     return found
 
 
@@ -157,7 +165,43 @@ def _pod_term(term: Mapping[str, Any], path: str) -> list[FieldError]:
     found += checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
         found += checks.each(f"{path}.namespace", namespace, names.is_dns1123_label(namespace))
+    if term.get("matchLabelKeys") or term.get("mismatchLabelKeys"):
+        found += _label_keys(term, path)
     return found + _topology_key(term, path)
+
+
+def _label_keys(term: Mapping[str, Any], path: str) -> list[FieldError]:
+    """``matchLabelKeys`` and ``mismatchLabelKeys`` (KEP-3633), after ``match_labels`` has put them into the selector."""
+    same, other = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
+    selector = term.get("labelSelector")
+    found = _key_names(same, selector, f"{path}.matchLabelKeys") + _key_names(other, selector, f"{path}.mismatchLabelKeys")
+    found += _twice_selected(same, selector, path)
+    for position, key in enumerate(same):
+        if key in other:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            found.append(fieldpath.invalid(f"{path}.matchLabelKeys[{position}]", key, text))
+    return found
+
+
+def _key_names(keys: Sequence[str], selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
+    if not keys:
+        return []
+    if selector is None:
+        return [fieldpath.forbidden(path, "must not be specified when labelSelector is not set")]
+    return [error for position, key in enumerate(keys) for error in checks.label_key(key, f"{path}[{position}]")]
+
+
+def _twice_selected(keys: Sequence[str], selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
+    """A key that the selector already had before it was put there."""
+    found: list[FieldError] = []
+    seen = set((selector or {}).get("matchLabels") or {})
+    for expression in (selector or {}).get("matchExpressions") or ():
+        key = expression.get("key") or ""
+        if key in keys and key in seen:
+            where = f"{path}[{list(keys).index(key)}]"
+            found.append(fieldpath.invalid(where, key, "exists in both matchLabelKeys and labelSelector"))
+        seen.add(key)
+    return found
 
 
 def _topology_key(term: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -186,6 +230,10 @@ def _spread(constraints: Sequence[Mapping[str, Any]], path: str) -> list[FieldEr
             if constraint.get(field) not in (None, "Honor", "Ignore"):
                 found.append(fieldpath.not_supported(f"{where}.{field}", constraint[field], ("Honor", "Ignore")))
         found += checks.label_selector(constraint.get("labelSelector"), f"{where}.labelSelector")
+        keys, selector = constraint.get("matchLabelKeys"), constraint.get("labelSelector")
+        if keys:
+            found += _key_names(keys, selector, f"{where}.matchLabelKeys")
+            found += _twice_selected(keys, selector, f"{where}.matchLabelKeys")
     return found
 
 

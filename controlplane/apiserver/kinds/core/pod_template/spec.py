@@ -1,11 +1,13 @@
 """Validation of whole pod specs and pod templates (upstream's ``ValidatePodSpec`` and ``ValidatePodTemplateSpec``)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apimachinery import fieldpath, names
+from apimachinery import fieldpath, names, quantity
 from apimachinery.fieldpath import FieldError
+from apimachinery.objects import requests
 from controlplane.apiserver.kinds.core.pod_template.containers import PodScope, validate_containers
+from controlplane.apiserver.kinds.core.pod_template.operating_system import validate_system
 from controlplane.apiserver.kinds.core.pod_template.scheduling import validate_scheduling
 from controlplane.apiserver.kinds.core.pod_template.security import validate_pod_security
 from controlplane.apiserver.kinds.core.pod_template.volumes import validate_volumes
@@ -13,15 +15,25 @@ from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.amounts import container_resource_name, requirements, resource_value
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_INT32 = 2**31 - 1
+_MAX_KERNEL_NAME = 64
 _MAX_SEARCH_CHARACTERS = 2048
 
 
 def scope_of(spec: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]], *, is_pod: bool) -> PodScope:
     """What the checks of containers must know; ``volumes`` are those that may be mounted."""
     grace = spec.get("terminationGracePeriodSeconds")
-    return PodScope(volumes, 30 if grace is None else grace, bool(spec.get("hostNetwork")), is_pod)
+    return PodScope(
+        volumes,
+        30 if grace is None else grace,
+        bool(spec.get("hostNetwork")),
+        is_pod,
+        spec.get("restartPolicy") or "",
+        spec.get("hostUsers") is not False,
+        (spec.get("os") or {}).get("name") or "",
+        {one["name"] for one in spec.get("resourceClaims") or () if one.get("name")},
+    )
 
 
 def validate_template(template: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -48,7 +60,10 @@ def validate_pod_spec(spec: Mapping[str, Any], path: str, *, is_pod: bool = Fals
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
         found += checks.one_of(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy")
     found += validate_pod_security(spec, path)
+    found += validate_system(spec, path)
     found += validate_scheduling(spec, path)
+    if spec.get("resourceClaims"):
+        found += _resource_claims(spec["resourceClaims"], f"{path}.resourceClaims")
     found += _names(spec, path) + _numbers(spec, path)
     found += _dns(spec, path)
     if spec.get("hostAliases"):
@@ -60,7 +75,59 @@ def validate_pod_spec(spec: Mapping[str, Any], path: str, *, is_pod: bool = Fals
         where = f"{path}.overhead[{name}]"
         found += container_resource_name(name, where) + resource_value(name, amount, where)
     if spec.get("resources"):
-        found += requirements(spec["resources"], f"{path}.resources")
+        found += _pod_resources(spec, f"{path}.resources")
+    return found
+
+
+def _resource_claims(claims: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
+    """``resourceClaims`` (KEP-4381): each names a claim that exists, or a template to make one of."""
+    found: list[FieldError] = []
+    taken: set[str] = set()
+    for position, claim in enumerate(claims):
+        where, name = f"{path}[{position}]", claim.get("name") or ""
+        if not name:
+            found.append(fieldpath.required(f"{where}.name"))
+        elif name in taken:
+            found.append(fieldpath.duplicate(f"{where}.name", name))
+        else:
+            found += checks.each(f"{where}.name", name, names.is_dns1123_label(name))
+            taken.add(name)
+        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field) is not None]
+        if len(sources) != 1:
+            if sources:
+                text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            else:
+                text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            found.append(fieldpath.invalid(where, dict(claim), text))
+        for field in sources:
+            found += checks.each(f"{where}.{field}", claim[field], names.is_dns1123_subdomain(claim[field]))
+    return found
+
+
+def _pod_resources(spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Resources of the pod as a whole (KEP-2837): CPU, memory and huge pages, no less than its containers ask for."""
+    resources = spec["resources"]
+    found: list[FieldError] = []
+    if resources.get("claims"):
+        found.append(fieldpath.forbidden(f"{path}.claims", "claims cannot be set for Resources at pod-level"))
+    found += requirements({part: resources.get(part) for part in ("limits", "requests")}, path)
+    given = resources.get("requests") or {}
+    asked = requests.pod_requests({"spec": {field: spec.get(field) for field in ("containers", "initContainers")}})
+    for name, number in asked.items():
+        if name not in given or name not in ("cpu", "memory"):
+            continue
+        amount, total = quantity.parse(given[name]), quantity.of_milli(number) if name == "cpu" else quantity.of(number)
+        if total > amount:
+            shown = quantity.Quantity(total.nanos, amount.format)
+            text = f"must be greater than or equal to aggregate container requests of {shown}"
+            found.append(fieldpath.invalid(f"{path}.requests[{name}]", str(amount), text))
+    for position, container in enumerate(spec.get("containers") or ()):
+        for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
+            bound = (resources.get("limits") or {}).get(name)
+            if bound is not None and quantity.parse(limit) > quantity.parse(bound):
+                text = f"must be less than or equal to pod limits of {quantity.canonical(bound)}"
+                where = f"{path}.containers[{position}][{name}].limits"
+                found.append(fieldpath.invalid(where, quantity.canonical(limit), text))
     return found
 
 
@@ -77,9 +144,21 @@ def _names(spec: Mapping[str, Any], path: str) -> list[FieldError]:
     if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
         choices = ("PreemptLowerPriority", "Never")
         found.append(fieldpath.not_supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], choices))
-    system = spec.get("os")
-    if system is not None and system.get("name") not in ("linux", "windows"):
-        found += checks.one_of(system.get("name"), ("linux", "windows"), f"{path}.os.name")
+    override = spec.get("hostnameOverride")
+    if override:
+        found += _hostname_override(override, spec, f"{path}.hostnameOverride")
+    return found
+
+
+def _hostname_override(name: str, spec: Mapping[str, Any], path: str) -> list[FieldError]:
+    """KEP-4762: a whole name for the pod's kernel, and the pod's own."""
+    found = checks.each(path, name, names.is_dns1123_subdomain(name))
+    if len(name) > _MAX_KERNEL_NAME:
+        found.append(fieldpath.too_long(path, _MAX_KERNEL_NAME))
+    if spec.get("setHostnameAsFQDN"):
+        found.append(fieldpath.forbidden(path, "may not be specified when `setHostnameAsFQDN` is true"))
+    if spec.get("hostNetwork"):
+        found.append(fieldpath.forbidden(path, "may not be specified when `hostNetwork` is true"))
     return found
 
 
@@ -115,8 +194,8 @@ def _dns(spec: Mapping[str, Any], path: str) -> list[FieldError]:
         found.append(fieldpath.invalid(f"{where}.searches", searches, text))
     for position, search in enumerate(searches):
         if search != ".":
-            bare = search.removesuffix(".").replace("_", "-")
-            found += checks.each(f"{where}.searches[{position}]", search, names.is_dns1123_subdomain(bare))
+            bare = search.removesuffix(".")
+            found += checks.each(f"{where}.searches[{position}]", bare, names.is_dns1123_subdomain_with_underscore(bare))
     for position, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             found.append(fieldpath.required(f"{where}.options[{position}]", "must not be empty"))

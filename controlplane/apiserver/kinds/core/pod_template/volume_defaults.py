@@ -77,6 +77,24 @@ def _iscsi(source: Object) -> None:
         source["iscsiInterface"] = "default"
 
 
+def _azure_disk(source: Object) -> None:
+    _fill(source, cachingMode="ReadWrite", kind="Shared", fsType="ext4", readOnly=False)
+
+
+def _rbd(source: Object) -> None:
+    _fill(source, pool="rbd", user="admin", keyring="/etc/ceph/keyring")
+
+
+def _scale_io(source: Object) -> None:
+    _fill(source, storageMode="ThinProvisioned", fsType="xfs")
+
+
+def _fill(source: Object, **values: Any) -> None:
+    for field, value in values.items():
+        if source.get(field) in (None, ""):
+            source[field] = value
+
+
 def _nothing(source: Object) -> None: ...
 
 
@@ -91,4 +109,7 @@ _SOURCES = (
     ("image", _image),
     ("ephemeral", _ephemeral),
     ("iscsi", _iscsi),
+    ("azureDisk", _azure_disk),
+    ("rbd", _rbd),
+    ("scaleIO", _scale_io),
 )

@@ -6,7 +6,10 @@ from typing import Any
 from apimachinery import fieldpath, names, quantity
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.core.pod_template.env import FILE_FIELDS, validate_field_ref, validate_resource_ref
+from controlplane.apiserver.kinds.core.pod_template.legacy_volumes import LEGACY
+from controlplane.apiserver.kinds.core.pod_template.local_paths import file_path, local_path, no_backstep
 from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared.claims import check_claim_spec
 
 Source = Mapping[str, Any]
 _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -35,12 +38,11 @@ def validate_volumes(volumes: list[dict[str, Any]], path: str) -> tuple[list[Fie
 
 
 def _one_volume(volume: Source, path: str) -> list[FieldError]:
-    given = [name for name, value in volume.items() if name != "name" and value is not None]
+    given = [name for name in SOURCES if volume.get(name) is not None]
     if not given:
         return [fieldpath.required(path, "must specify a volume type")]
     found = [fieldpath.forbidden(f"{path}.{name}", "may not specify more than 1 volume type") for name in given[1:]]
-    check = SOURCES.get(given[0])
-    return found + check(volume[given[0]], f"{path}.{given[0]}") if check else found
+    return found + SOURCES[given[0]](volume[given[0]], f"{path}.{given[0]}")
 
 
 def _mode(source: Source, path: str, field: str = "defaultMode") -> list[FieldError]:
@@ -58,24 +60,7 @@ def _items(source: Source, path: str) -> list[FieldError]:
             found.append(fieldpath.required(f"{where}.key"))
         if not item.get("path"):
             found.append(fieldpath.required(f"{where}.path"))
-        found += _file_path(item.get("path") or "", f"{where}.path") + _mode(item, where, "mode")
-    return found
-
-
-def local_path(text: str, path: str) -> list[FieldError]:
-    """A relative path that never climbs."""
-    found = [fieldpath.invalid(path, text, "must be a relative path")] if text.startswith("/") else []
-    return found + no_backstep(text, path)
-
-
-def no_backstep(text: str, path: str) -> list[FieldError]:
-    return [fieldpath.invalid(path, text, "must not contain '..'")] if ".." in text.split("/") else []
-
-
-def _file_path(text: str, path: str) -> list[FieldError]:
-    found = local_path(text, path)
-    if text.startswith("..") and not text.startswith("../"):
-        found.append(fieldpath.invalid(path, text, "must not start with '..'"))
+        found += file_path(item.get("path") or "", f"{where}.path") + _mode(item, where, "mode")
     return found
 
 
@@ -99,7 +84,7 @@ def _downward(source: Source, path: str) -> list[FieldError]:
 def _downward_file(item: Source, path: str) -> list[FieldError]:
     """``path`` is that of the volume: upstream does not count its files."""
     found = [] if item.get("path") else [fieldpath.required(f"{path}.path")]
-    found += _file_path(item.get("path") or "", f"{path}.path") + _mode(item, path, "mode")
+    found += file_path(item.get("path") or "", f"{path}.path") + _mode(item, path, "mode")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
         found += validate_field_ref(field, f"{path}.fieldRef", FILE_FIELDS)
@@ -149,7 +134,7 @@ def _projected_part(name: str, part: Source, path: str, volume: str) -> list[Fie
         if not part.get("path"):
             found.append(fieldpath.required(f"{volume}.path"))
         else:
-            found += _file_path(part["path"], f"{volume}.path")
+            found += file_path(part["path"], f"{volume}.path")
     elif name == "clusterTrustBundle" and not part.get("path"):
         found.append(fieldpath.required(f"{path}.path"))
     return found
@@ -190,26 +175,72 @@ def _nfs(source: Source, path: str) -> list[FieldError]:
 
 
 def _csi(source: Source, path: str) -> list[FieldError]:
-    driver = source.get("driver") or ""
-    if not driver:
-        return [fieldpath.required(f"{path}.driver")]
-    return checks.each(f"{path}.driver", driver, names.is_dns1123_subdomain(driver.lower()))
+    found = driver_name(source.get("driver") or "", f"{path}.driver")
+    secret = source.get("nodePublishSecretRef")
+    if secret is not None and not secret.get("name"):
+        found.append(fieldpath.required(f"{path}.nodePublishSecretRef.name"))
+    return found
+
+
+def driver_name(name: str, path: str) -> list[FieldError]:
+    """The name of a CSI driver."""
+    found = [] if name else [fieldpath.required(path)]
+    if len(name) > 63:
+        found.append(fieldpath.too_long(path, 63))
+    return found + checks.each(path, name, names.is_dns1123_subdomain(name.lower()))
+
+
+def _ephemeral(source: Source, path: str) -> list[FieldError]:
+    template, where = source.get("volumeClaimTemplate"), f"{path}.volumeClaimTemplate"
+    if template is None:
+        return [fieldpath.required(where)]
+    metadata = template.get("metadata") or {}
+    found = checks.labels(metadata.get("labels"), f"{where}.metadata.labels")
+    found += checks.annotations(metadata.get("annotations"), f"{where}.metadata.annotations")
+    others = [field for field in metadata if field not in ("labels", "annotations") and metadata[field]]
+    found += [fieldpath.forbidden(f"{where}.metadata.{field}", "cannot be set") for field in others]
+    return found + check_claim_spec(template.get("spec") or {}, f"{where}.spec")
 
 
 def _image(source: Source, path: str) -> list[FieldError]:
-    return [] if source.get("reference") else [fieldpath.required(f"{path}.reference")]
+    found = [] if source.get("reference") else [fieldpath.required(f"{path}.reference")]
+    policy = source.get("pullPolicy")
+    if policy not in (None, "", "Always", "IfNotPresent", "Never"):
+        found.append(fieldpath.not_supported(f"{path}.pullPolicy", policy, ("Always", "IfNotPresent", "Never")))
+    return found
 
 
+# In upstream's order: of two sources of one volume, the later one is the one too many.
 SOURCES: Mapping[str, Callable[[Source, str], list[FieldError]]] = {
-    "secret": _secret,
-    "configMap": _config_map,
-    "downwardAPI": _downward,
-    "projected": _projected,
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
-    "persistentVolumeClaim": _claim,
+    "gitRepo": LEGACY["gitRepo"],
+    "gcePersistentDisk": LEGACY["gcePersistentDisk"],
+    "awsElasticBlockStore": LEGACY["awsElasticBlockStore"],
+    "secret": _secret,
     "nfs": _nfs,
+    "iscsi": LEGACY["iscsi"],
+    "glusterfs": LEGACY["glusterfs"],
+    "flocker": LEGACY["flocker"],
+    "persistentVolumeClaim": _claim,
+    "rbd": LEGACY["rbd"],
+    "cinder": LEGACY["cinder"],
+    "cephfs": LEGACY["cephfs"],
+    "quobyte": LEGACY["quobyte"],
+    "downwardAPI": _downward,
+    "fc": LEGACY["fc"],
+    "flexVolume": LEGACY["flexVolume"],
+    "configMap": _config_map,
+    "azureFile": LEGACY["azureFile"],
+    "vsphereVolume": LEGACY["vsphereVolume"],
+    "photonPersistentDisk": LEGACY["photonPersistentDisk"],
+    "portworxVolume": LEGACY["portworxVolume"],
+    "azureDisk": LEGACY["azureDisk"],
+    "storageos": LEGACY["storageos"],
+    "projected": _projected,
+    "scaleIO": LEGACY["scaleIO"],
     "csi": _csi,
+    "ephemeral": _ephemeral,
     "image": _image,
 }
 
@@ -220,6 +251,7 @@ def validate_mounts(
     """``volumeMounts`` of a container, against the pod's volumes by name."""
     found: list[FieldError] = []
     points: set[str] = set()
+    devices = {one.get("name") or "": one.get("devicePath") or "" for one in container.get("volumeDevices") or ()}
     for position, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{path}.volumeMounts[{position}]"
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
@@ -232,6 +264,10 @@ def validate_mounts(
         if point in points:
             found.append(fieldpath.invalid(f"{where}.mountPath", point, "must be unique"))
         points.add(point)
+        if name in devices:
+            found.append(fieldpath.invalid(f"{where}.name", name, "must not already exist in volumeDevices"))
+        if point in devices.values():
+            found.append(fieldpath.invalid(f"{where}.mountPath", point, "must not already exist as a path in volumeDevices"))
         if len(mount) > 2:
             found += _mount_options(mount, where, privileged=privileged)
     return found
@@ -255,7 +291,53 @@ def _mount_options(mount: Mapping[str, Any], path: str, *, privileged: bool) -> 
         elif propagation == "Bidirectional" and not privileged:
             text = "Bidirectional mount propagation is available only to privileged containers"
             found.append(fieldpath.forbidden(f"{path}.mountPropagation", text))
-    recursive = mount.get("recursiveReadOnly")
-    if recursive not in (None, "Disabled") and not mount.get("readOnly"):
-        found.append(fieldpath.forbidden(f"{path}.recursiveReadOnly", "may only be specified when readOnly is true"))
+    return found + _recursive_read_only(mount, f"{path}.recursiveReadOnly")
+
+
+def _recursive_read_only(mount: Mapping[str, Any], path: str) -> list[FieldError]:
+    wanted = mount.get("recursiveReadOnly")
+    if wanted in (None, "Disabled"):
+        return []
+    if wanted not in ("IfPossible", "Enabled"):
+        return [fieldpath.not_supported(path, wanted, ("Disabled", "Enabled", "IfPossible"))]
+    found: list[FieldError] = []
+    if not mount.get("readOnly"):
+        found.append(fieldpath.forbidden(path, "may only be specified when readOnly is true"))
+    if mount.get("mountPropagation") not in (None, "None"):
+        found.append(fieldpath.forbidden(path, "may only be specified when mountPropagation is None or not specified"))
+    return found
+
+
+def validate_devices(container: Mapping[str, Any], volumes: Mapping[str, Source], path: str) -> list[FieldError]:
+    """``volumeDevices`` of a container: claims in block mode."""
+    found: list[FieldError] = []
+    taken: set[str] = set()
+    paths: set[str] = set()
+    mounts = {one.get("name") or "": one.get("mountPath") or "" for one in container.get("volumeMounts") or ()}
+    for position, device in enumerate(container["volumeDevices"]):
+        where = f"{path}.volumeDevices[{position}]"
+        name, point = device.get("name") or "", device.get("devicePath") or ""
+        if not name:
+            found.append(fieldpath.required(f"{where}.name"))
+        if name in taken:
+            found.append(fieldpath.invalid(f"{where}.name", name, "must be unique"))
+        if name not in volumes:
+            found.append(fieldpath.not_found(f"{where}.name", name))
+        elif volumes[name].get("persistentVolumeClaim") is None and volumes[name].get("ephemeral") is None:
+            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            found.append(fieldpath.invalid(f"{where}.name", name, text))
+        if not point:
+            found.append(fieldpath.required(f"{where}.devicePath"))
+        if point in paths:
+            found.append(fieldpath.invalid(f"{where}.devicePath", point, "must be unique"))
+        if point and no_backstep(point, where):
+            found.append(fieldpath.invalid(f"{where}.devicePath", point, "can not contain backsteps ('..')"))
+        else:
+            paths.add(point)
+        if name in mounts:
+            found.append(fieldpath.invalid(f"{where}.name", name, "must not already exist in volumeMounts"))
+        if point in mounts.values():
+            found.append(fieldpath.invalid(f"{where}.devicePath", point, "must not already exist as a path in volumeMounts"))
+        if name:
+            taken.add(name)
     return found

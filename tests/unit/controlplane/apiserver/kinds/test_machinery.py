@@ -82,7 +82,7 @@ REFUSED: list[tuple[str, Object, str]] = [
     (HOOKS, webhook(failurePolicy="Maybe"), 'webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"'),
     (HOOKS, webhook(clientConfig={}), "webhooks[0].clientConfig: Required value: exactly one of url or service is required"),
     (HOOKS, webhook(clientConfig={"url": "http://a.b"}), 'webhooks[0].clientConfig.url: Invalid value: "http": \'https\' is the only allowed URL scheme'),
-    (HOOKS, webhook(clientConfig={"url": "https://a.b/?x=1"}), 'webhooks[0].clientConfig.url: Invalid value: "x=1": query parameters are not permitted in URL'),
+    (HOOKS, webhook(clientConfig={"url": "https://a.b/?x=1"}), 'webhooks[0].clientConfig.url: Invalid value: "x=1": query parameters are not permitted in the URL'),
     (HOOKS, webhook(clientConfig={"service": {"name": "s"}}), "webhooks[0].clientConfig.service.namespace: Required value"),
     (HOOKS, webhook(clientConfig={"service": {**CLIENT["service"], "path": "x"}}), "webhooks[0].clientConfig.service.path: Invalid value: \"x\": must start with a '/'"),
     (HOOKS, webhook(matchConditions=[{"name": "c"}]), "webhooks[0].matchConditions[0].expression: Required value"),
@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, Object, str]] = [
     ("resourceslices", slice_(allNodes=True), 'spec: Invalid value: "{`nodeName`, `allNodes`}"'),
     ("resourceslices", slice_(pool={"name": "p"}), "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"),
     ("resourceslices", slice_(devices=[{"name": "d", "attributes": {"a": {}}}]), "spec.devices[0].attributes[a]: Required value: exactly one value must be specified"),
-    ("csistoragecapacities", {}, "storageClassName: Required value: must be set"),
+    ("csistoragecapacities", {}, "storageClassName: Invalid value: """),
     ("csistoragecapacities", {"storageClassName": "a", "capacity": "-1"}, 'capacity: Invalid value: "-1": must be greater than or equal to 0'),
     ("volumeattachments", {"spec": {"nodeName": "n", "source": {"persistentVolumeName": "v"}}}, "spec.attacher: Required value"),
     ("volumeattachments", {"spec": {"attacher": "a", "nodeName": "n"}}, "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"),
@@ -182,7 +182,17 @@ VALID: list[tuple[str, Object]] = [
     ("csistoragecapacities", {"storageClassName": "a", "capacity": "1Gi"}),
     ("volumeattachments", {"spec": {"attacher": "a.b", "nodeName": "n", "source": {"persistentVolumeName": "v"}}}),
     ("volumeattributesclasses", {"driverName": "a.b", "parameters": {"iops": "5"}}),
-    ("leasecandidates", {"spec": {"leaseName": "l", "binaryVersion": "1.36.0", "strategy": "OldestEmulationVersion"}}),
+    (
+        "leasecandidates",
+        {
+            "spec": {
+                "leaseName": "l",
+                "binaryVersion": "1.36.0",
+                "emulationVersion": "1.36.0",
+                "strategy": "OldestEmulationVersion",
+            }
+        },
+    ),
 ]
 
 

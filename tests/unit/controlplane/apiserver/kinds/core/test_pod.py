@@ -162,7 +162,7 @@ def test_tolerations_may_be_added(kind: Strategy) -> None:
         pytest.param(
             {"schedulingGates": [{"name": "a"}]},
             lambda spec: spec.update(schedulingGates=[{"name": "b"}]),
-            "spec.schedulingGates[0]: Forbidden: only deletion is allowed, but found new scheduling gate 'b'",
+            "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'b'",
             id="new gate",
         ),
     ],
