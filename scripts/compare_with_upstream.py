@@ -1,12 +1,17 @@
 """Send the same objects to this API server and to upstream's, and print where the answers differ.
 
     scripts/compare_with_upstream.py https://127.0.0.1:6443 TOKEN https://127.0.0.1:16443 TOKEN [KIND ...]
+    scripts/compare_with_upstream.py --corpus https://127.0.0.1:16443 TOKEN [FOLDER ...]
 
 For every object of ``compare_objects.jsonl`` it posts, as a dry run, the object itself and hundreds of mutations: each field
 left out, emptied, doubled, made too long or out of range. Both tokens must belong to ``system:masters``. Any version of
 kube-apiserver will do: it finds differences, people decide which of them are differences between versions. Against v1.20.2
 about 2,900 objects are compared; ``KNOWN`` names what is left for a reason. Start upstream without the ServiceAccount
 admission plug-in, and give this server's namespace ``default`` its ServiceAccount.
+
+The second form lets upstream judge the verdicts written down in ``tests/corpus``, which the tests hold this server to. A
+difference is printed unless the case says, in its ``v1.20:`` line, what that version did instead and since when it is otherwise.
+Start v1.20 with ``--runtime-config=api/all=true`` and without the plug-ins ServiceAccount, Priority and DefaultTolerationSeconds.
 """
 
 import copy
@@ -19,6 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.corpus.cases import Case, cases, collection
 
 Object = dict[str, Any]
 Path_ = tuple[str | int, ...]
@@ -66,7 +74,7 @@ KNOWN = (  # texts of differences that are differences of versions
 UNCOMPARED = frozenset(
     {
         # of each server's own making
-        *("uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink", "generation"),
+        *("uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink", "generation", "namespace"),
         *("clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"),
         # newer than the version compared with
         *("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "topologyKeys", "allocateLoadBalancerNodePorts"),
@@ -74,6 +82,16 @@ UNCOMPARED = frozenset(
         *("completionMode", "suspend", "podReplacementPolicy"),
     }
 )
+
+OLDER_VERSIONS = {  # what v1.20 calls the kinds that have become stable since, with the same fields
+    "batch/v1 CronJob": "batch/v1beta1",
+    "policy/v1 PodDisruptionBudget": "policy/v1beta1",
+    "discovery.k8s.io/v1 EndpointSlice": "discovery.k8s.io/v1beta1",
+    "autoscaling/v2 HorizontalPodAutoscaler": "autoscaling/v2beta2",
+    "storage.k8s.io/v1 CSIStorageCapacity": "storage.k8s.io/v1alpha1",
+    "flowcontrol.apiserver.k8s.io/v1 FlowSchema": "flowcontrol.apiserver.k8s.io/v1beta1",
+    "flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration": "flowcontrol.apiserver.k8s.io/v1beta1",
+}
 
 
 class Server:
@@ -87,9 +105,13 @@ class Server:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def post(self, path: str, obj: Object) -> tuple[int, Object]:
-        self._connection.request("POST", path, json.dumps(obj), self._headers)
+        return self.send("POST", path, obj)
+
+    def send(self, method: str, path: str, obj: Object, kind: str = "application/json") -> tuple[int, Object]:
+        self._connection.request(method, path, json.dumps(obj), {**self._headers, "Content-Type": kind})
         answer = self._connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        body = answer.read()
+        return answer.status, json.loads(body) if body.startswith(b"{") else {"message": body.decode()}
 
 
 def path_of(obj: Object) -> str:
@@ -151,6 +173,14 @@ def causes(status: Object) -> set[tuple[str, str]]:
     return found
 
 
+def without_values(found: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Values are printed in several forms (JSON, Go structs, pointers): what is said about them counts."""
+    return {
+        (field, re.sub(r"(Invalid|Unsupported|Duplicate) value: .*?(: (?=[a-z`A-Z])|$)", r"\1 value: ", text, flags=re.DOTALL))
+        for field, text in found
+    }
+
+
 def differences(ours: tuple[int, Object], theirs: tuple[int, Object]) -> list[str]:
     if ours[0] == theirs[0] == 400:
         return []  # both cannot decode it; the words of the decoders changed often
@@ -158,6 +188,8 @@ def differences(ours: tuple[int, Object], theirs: tuple[int, Object]) -> list[st
         return [f"ours {ours[0]} {ours[1].get('message', '')}", f"upstream {theirs[0]} {theirs[1].get('message', '')}"]
     if ours[0] >= 400:
         mine, other = causes(ours[1]), causes(theirs[1])
+        if without_values(mine) == without_values(other):
+            return []
         return [
             *(f"only ours: {field}: {text}" for field, text in sorted(mine - other)),
             *(f"only upstream: {field}: {text}" for field, text in sorted(other - mine)),
@@ -179,7 +211,59 @@ def object_differences(mine: Any, other: Any, path: str) -> Iterator[str]:
         yield f"{path}: ours {json.dumps(mine)}, upstream {json.dumps(other)}"
 
 
+def judged(case: Case, server: Server) -> tuple[int, Object] | None:
+    """Upstream's answer to one case; None for kinds that it does not know."""
+    obj = copy.deepcopy(case.base or case.body)
+    older = OLDER_VERSIONS.get(f"{obj['apiVersion']} {obj['kind']}", "")
+    path = collection(obj, older)
+    obj["apiVersion"] = older or obj["apiVersion"]
+    if case.base is None:
+        answer = server.post(f"{path}?dryRun=All", obj)
+        return None if answer[0] == 404 else answer
+    server.post(path, obj)
+    name = f"{path}/{obj['metadata']['name']}"
+    answer = server.send("PATCH", f"{name}?dryRun=All", case.body, "application/merge-patch+json")
+    server.send("PATCH", name, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+    server.send("DELETE", name, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    return None if answer[0] == 404 else answer
+
+
+def judge_corpus(server: Server, folders: list[str]) -> int:
+    known = explained = differing = unknown = 0
+    for which in ("valid", "broken", "updates"):
+        for case in cases(which):
+            if folders and case.folder not in folders:
+                continue
+            theirs = judged(case, server)
+            if theirs is None:
+                unknown += 1
+                continue
+            known += 1
+            if case.code:
+                details = [{"field": field, "message": text} for field, _, text in (one.partition(": ") for one in case.causes)]
+                ours: tuple[int, Object] = (case.code, {"message": case.causes[0], "details": {"causes": details}})
+            else:
+                ours = (
+                    theirs[0] if theirs[0] < 300 else 201,
+                    {**(case.stored or theirs[1]), "apiVersion": theirs[1].get("apiVersion")},
+                )
+            found = differences(ours, theirs) if case.code != 409 else [] if theirs[0] == 409 else [f"upstream {theirs[0]}"]
+            if bool(found) == bool(case.older):
+                explained += bool(found)
+                continue
+            differing += 1
+            print(
+                f"{case.folder} {which}: {case.title}",
+                *(f"    {text[:600]}" for text in found or ["no longer differs"]),
+                sep="\n",
+            )
+    print(f"{known} cases judged, {explained} of them explained, {differing} differ; {unknown} of kinds that it does not know")
+    return 1 if differing else 0
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--corpus"] and len(arguments) >= 3:
+        return judge_corpus(Server(*arguments[1:3]), arguments[3:])
     if len(arguments) < 4:
         print(__doc__)
         return 2
