@@ -9,7 +9,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,10 +134,12 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 
 
 @asynccontextmanager
-async def running_node(**changes: Any) -> AsyncIterator[TestNode]:
-    """``changes`` go into the KubeletConfig."""
+async def running_node(
+    apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver, **changes: Any
+) -> AsyncIterator[TestNode]:
+    """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours."""
     with own_network_namespace() as namespace, own_cgroups(namespace):
-        async with running_containerd() as runtime, running_apiserver() as server:
+        async with running_containerd() as runtime, apiserver() as server:
             root = Path(runtime.data_dir, "kubelet")
             config = KubeletConfig(
                 node_name=NODE_NAME,

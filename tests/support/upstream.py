@@ -29,12 +29,18 @@ FOLDER = Path(os.environ.get("KIT", "/var/tmp/conformance-kit")) / "bin"
 VERSION = "v1.20.2"
 
 
+def require(name: str) -> Path:
+    """One of upstream's programs; skips, saying why, where it has not been built."""
+    program = FOLDER / name
+    if not program.exists():
+        pytest.skip(f"upstream's {name} has not been built: {program} is not there (KIT names another folder)")
+    return program
+
+
 @contextlib.asynccontextmanager
 async def upstream_apiserver(folder: Path) -> AsyncIterator[TestServer]:
-    """Upstream's server over an etcd of its own, with the tokens of ``tests.support.apiserver``; for ``request`` alone."""
-    program = FOLDER / "kube-apiserver"
-    if not program.exists():
-        pytest.skip(f"upstream's kube-apiserver has not been built: {program} is not there (KIT names another folder)")
+    """Upstream's server over an etcd of its own, with the tokens of ``tests.support.apiserver``."""
+    program = require("kube-apiserver")
     port = free_port()
     with running_etcd(folder) as etcd:
         argv = [str(program), *_flags(folder, port), f"--etcd-servers={etcd.members[0].url}"]
@@ -43,6 +49,7 @@ async def upstream_apiserver(folder: Path) -> AsyncIterator[TestServer]:
         try:
             async with aiohttp.ClientSession() as session:
                 server = _server(folder, port, session)
+                server.kubeconfig = server.kubeconfig_for(ADMIN_TOKEN)
                 await _ready(server, process, folder / "upstream.log")
                 yield server
         finally:
@@ -57,6 +64,8 @@ def _flags(folder: Path, port: int) -> list[str]:
     x509.issue(ca, names).save(folder / "server.crt", folder / "server.key")
     traditional = serialization.PrivateFormat.TraditionalOpenSSL  # PKCS 8 is unknown to it
     key = ec.generate_private_key(ec.SECP256R1())
+    door = x509.Request("kube-apiserver-kubelet-client", ("system:masters",), usages=(x509.CLIENT,))
+    x509.issue(ca, door).save(folder / "kubelet-client.crt", folder / "kubelet-client.key")
     (folder / "sa.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, traditional, serialization.NoEncryption()))
     lines = [f'{token},{name},{uid},"{groups}"' for token, (name, uid, groups) in TOKENS.items()]
     (folder / "tokens.csv").write_text("\n".join(lines) + "\n")
@@ -74,6 +83,9 @@ def _flags(folder: Path, port: int) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--allow-privileged",
+        "--kubelet-preferred-address-types=InternalIP",
+        "--kubelet-client-certificate=kubelet-client.crt",
+        "--kubelet-client-key=kubelet-client.key",
         "--disable-admission-plugins=ServiceAccount",  # no controller makes the accounts
     ]
 
