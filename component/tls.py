@@ -85,6 +85,7 @@ def server_context(
     context.minimum_version = profile.minimum
     context.set_ciphers(profile.ciphers)
     context.set_alpn_protocols(list(alpn))
+    context.num_tickets = 0  # Kubernetes' clients keep connections and never resume them: tickets are a seventh of a handshake
     load_pair(context, certificate, key)
     for client_ca in client_cas:
         if client_ca is not None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from apimachinery import errors, fieldpath, fields, labels
@@ -15,6 +16,7 @@ IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 _MAX_MANAGER = 128
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _META = "meta.k8s.io"
+_LONG = 1024  # characters of selectors, beyond which they are not remembered
 _ALWAYS_SELECTABLE = frozenset({"metadata.name", "metadata.namespace"})
 
 
@@ -77,29 +79,25 @@ def delete_options(query: Mapping[str, str], body: dict[str, Any] | None) -> dic
     return body
 
 
-@dataclass(frozen=True, slots=True)
 class Selection:
-    """The selectors of a list, watch or deletecollection, parsed and compiled."""
+    """The selectors of a list, watch or deletecollection, parsed and compiled. ``matches`` is None when everything matches."""
 
-    by_label: labels.Selector = labels.EVERYTHING
-    by_field: fields.Selector = fields.EVERYTHING
+    __slots__ = ("equals", "matches", "text")
 
-    @property
-    def matches(self) -> Matches | None:
-        """None when everything matches, so that nobody is asked."""
-        if self.by_label.nothing:
-            return lambda traits: False
-        tests = [*map(_field_test, self.by_field.requirements), *map(_label_test, self.by_label.requirements)]
-        if len(tests) < 2:
-            return tests[0] if tests else None
-        if len(tests) == 2:
-            first, second = tests
-            return lambda traits: first(traits) and second(traits)
-        return lambda traits: all(test(traits) for test in tests)
+    def __init__(self, by_label: labels.Selector = labels.EVERYTHING, by_field: fields.Selector = fields.EVERYTHING) -> None:
+        self.equals = by_field.equals()
+        self.text = "" if by_label.empty and by_field.empty else f"{by_label}&{by_field}"  # equal for selections of the same
+        self.matches = _compiled(by_label, by_field)
 
-    def __str__(self) -> str:
-        """Equal for selections that match the same; empty when everything matches."""
-        return f"{self.by_label}&{self.by_field}" if self.by_label.requirements or self.by_field.requirements else ""
+
+def _compiled(by_label: labels.Selector, by_field: fields.Selector) -> Matches | None:
+    tests = [*map(_field_test, by_field.requirements), *map(_label_test, by_label.requirements)]
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    if len(tests) == 2:
+        first, second = tests
+        return lambda traits: first(traits) and second(traits)
+    return lambda traits: all(test(traits) for test in tests)
 
 
 def _field_test(requirement: fields.Requirement) -> Matches:
@@ -122,7 +120,13 @@ def selection(query: Mapping[str, str], strategy: Strategy, name: str = "") -> S
     """``name`` is the object a watch URL names; it becomes a field requirement. Raises a 400 for what cannot be parsed."""
     label_text, field_text = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if not label_text and not field_text and not name:
-        return Selection()
+        return EVERYTHING
+    if len(label_text) + len(field_text) + len(name) > _LONG:
+        return _parsed(label_text, field_text, name, strategy)
+    return _remembered(label_text, field_text, name, strategy)
+
+
+def _parsed(label_text: str, field_text: str, name: str, strategy: Strategy) -> Selection:
     try:
         by_label = labels.parse(label_text) if label_text else labels.EVERYTHING
         by_field = fields.parse(field_text) if field_text else fields.EVERYTHING
@@ -132,6 +136,11 @@ def selection(query: Mapping[str, str], strategy: Strategy, name: str = "") -> S
     if name and not any(one == ("metadata.name", name) for one in by_field.equals()):
         by_field = fields.Selector((*by_field.requirements, fields.Requirement("metadata.name", "=", name)))
     return Selection(by_label, by_field)
+
+
+# Clients ask the same again and again; one function for all who do lets an event be judged once for them.
+_remembered = lru_cache(maxsize=512)(_parsed)
+EVERYTHING = Selection()
 
 
 def _known(requirement: fields.Requirement, strategy: Strategy) -> fields.Requirement:
@@ -157,7 +166,7 @@ def list_options(query: Mapping[str, str], strategy: Strategy) -> ListOptions:
     _check_list(version, match, token, query)
     limit = integer(query["limit"]) if query.get("limit") else 0
     timeout_seconds(query)  # a list ends in time anyway; what is no number is refused all the same
-    return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.by_field.equals(), str(chosen))
+    return ListOptions(version, match, max(limit, 0), token, chosen.matches, chosen.equals, chosen.text)
 
 
 def _check_list(version: str, match: str, token: str, query: Mapping[str, str]) -> None:
@@ -201,7 +210,7 @@ def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", 
         found.append(fieldpath.forbidden("continue", "continue is forbidden for watch"))
     if found:
         raise errors.invalid("ListOptions", "", found, _META)
-    return WatchOptions(version, chosen.matches, bookmarks, initial, chosen.by_field.equals(), seconds)
+    return WatchOptions(version, chosen.matches, bookmarks, initial, chosen.equals, seconds)
 
 
 def timeout_seconds(query: Mapping[str, str]) -> int | None:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -17,10 +18,13 @@ from apimachinery.codecs import negotiate, protobuf
 from apimachinery.codecs.negotiate import MediaType
 from apimachinery.errors import StatusError
 from controlplane.apiserver.endpoints import read_socket, table
+from controlplane.apiserver.endpoints.fanout import Fanout
 from controlplane.apiserver.endpoints.options import timeout_seconds, watch_options
 from controlplane.apiserver.endpoints.respond import PARTIAL, accepted
 from controlplane.apiserver.endpoints.scope import Scope
-from controlplane.apiserver.storage.interface import Watch, WatchFrame
+from controlplane.apiserver.storage import frames
+from controlplane.apiserver.storage.frames import chunked
+from controlplane.apiserver.storage.interface import PushedWatch, Watch, WatchFrame
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import STATUS_LINES, Answer
 
@@ -29,6 +33,8 @@ STALLED_SECONDS = 30.0  # how long it may then take nothing
 MIN_TIMEOUT = 1800  # seconds; without timeoutSeconds a watch lasts between this and twice this
 
 Line = Callable[[WatchFrame], bytes]
+_LINE: Line = attrgetter("line")
+_CHUNK: Line = attrgetter("chunk")
 
 
 class OpenWatches:
@@ -36,6 +42,7 @@ class OpenWatches:
 
     def __init__(self) -> None:
         self._open: dict[Watch, str] = {}
+        self.fanout = Fanout()
 
     @contextlib.contextmanager
     def holding(self, watch: Watch, resource: str) -> Iterator[None]:
@@ -57,22 +64,30 @@ class OpenWatches:
 
 
 class WatchAnswer:
-    """An answer that lasts: aiohttp's connection calls ``prepare``, which returns when the watch is over."""
+    """An answer that lasts: aiohttp's connection calls ``prepare``, which returns when the watch is over.
+
+    While the connection takes all it is given, ``send`` writes to it, called by the ``fanout``, and the task of the request
+    sleeps. It wakes up to wait for a connection that is full, and to end the answer.
+    """
 
     status = 200
-    keep_alive: bool | None = True
 
     def __init__(
-        self, watch: Watch, line: Line, content_type: bytes, seconds: float, open_watches: OpenWatches, resource: str
+        self, watch: Watch, chunk: Line, content_type: bytes, seconds: float, open_watches: OpenWatches, resource: str
     ) -> None:
-        self._watch, self._line, self._content_type, self._seconds = watch, line, content_type, seconds
+        self._watch, self._chunk, self._content_type, self._seconds = watch, chunk, content_type, seconds
+        self._pushed = watch if isinstance(watch, PushedWatch) else None
         self._open, self._resource = open_watches, resource
+        self.keep_alive: bool | None = True
         self.trailer = b""
         self.on_end: Callable[[], None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._asleep: asyncio.Future[None] | None = None
+        self._left: Iterator[bytes] = iter(())  # what was taken from the watch and not yet given to the connection
 
     async def prepare(self, request: BaseRequest) -> None:
         self.keep_alive = request.keep_alive
-        transport = request.transport
+        self._transport = transport = request.transport
         timer = asyncio.get_running_loop().call_later(self._seconds, self._watch.close)
         try:
             with self._open.holding(self._watch, self._resource):
@@ -91,16 +106,66 @@ class WatchAnswer:
         return b"".join((STATUS_LINES[200], self.trailer, kind, b"Transfer-Encoding: chunked\r\n", connection, b"\r\n"))
 
     async def _stream(self, request: BaseRequest, transport: asyncio.Transport) -> None:
-        line_of = self._line
-        while frames := await self._watch.batch():
-            for body in _grouped([line_of(frame) for frame in frames]):
-                transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-                if transport.get_write_buffer_size() > BUFFERED and not await self._drained(request):
+        pushed = self._pushed
+        while True:
+            if pushed is not None and pushed.push_to(self._on_ready):
+                await self._sleep(pushed)
+            elif ready := await self._watch.batch():
+                self._left = _grouped(self._chunk, ready)
+            else:
+                break
+            if transport.get_write_buffer_size() > BUFFERED and not await self._drained(request):
+                transport.abort()
+                return
+            while self._give(transport):
+                if not await self._drained(request):
                     transport.abort()
                     return
-                if transport.is_closing():
-                    return
+            if transport.is_closing():
+                return
+            await asyncio.sleep(0)  # the present state of a large collection is many batches
         transport.write(b"0\r\n\r\n")
+
+    async def _sleep(self, watch: PushedWatch) -> None:
+        self._asleep = asyncio.get_running_loop().create_future()
+        try:
+            await self._asleep
+        finally:
+            self._asleep = None
+            watch.push_to(None)
+
+    def _on_ready(self) -> None:
+        self._open.fanout.add(self)
+
+    def send(self) -> None:
+        """See ``fanout.Sender``."""
+        watch, transport, asleep = self._pushed, self._transport, self._asleep
+        if asleep is None or asleep.done() or transport is None or watch is None:
+            return
+        try:
+            ready = watch.take()
+            if len(ready) == 1:
+                transport.write(self._chunk(ready[0]))
+                full = transport.get_write_buffer_size() > BUFFERED
+            else:
+                self._left = _grouped(self._chunk, ready)
+                full = self._give(transport)
+        except Exception as problem:
+            asleep.set_exception(problem)
+            return
+        if full or not ready or transport.is_closing():
+            watch.push_to(None)
+            asleep.set_result(None)
+        elif len(ready) > 1 and not watch.push_to(self._on_ready):  # more has come than is taken at once
+            self._on_ready()
+
+    def _give(self, transport: asyncio.Transport) -> bool:
+        """Write what is left, until the connection is full; whether it is."""
+        for body in self._left:
+            transport.write(body)
+            if transport.get_write_buffer_size() > BUFFERED:
+                return True
+        return False
 
     async def _drained(self, request: BaseRequest) -> bool:
         try:
@@ -114,19 +179,17 @@ class WatchAnswer:
         """The last chunk has been written by ``prepare``."""
 
 
-def _grouped(lines: Sequence[bytes]) -> Iterator[bytes]:
+def _grouped(chunk: Line, ready: Sequence[WatchFrame]) -> Iterator[bytes]:
     """As few writes as possible (TLS and the kernel cost per call, not per byte), none much larger than the buffer."""
-    if len(lines) == 1:
-        yield lines[0]
-        return
     group: list[bytes] = []
     size = 0
-    for line in lines:
-        if group and size + len(line) > BUFFERED:
+    for frame in ready:
+        made = chunk(frame)
+        if group and size + len(made) > BUFFERED:
             yield b"".join(group)
             group, size = [], 0
-        group.append(line)
-        size += len(line)
+        group.append(made)
+        size += len(made)
     if group:
         yield b"".join(group)
 
@@ -149,7 +212,8 @@ async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
     if read_socket.asked(call):
         return await _over_socket(call, scope, stream, wanted, seconds, open_watches)
     content_type = f"{negotiate.PROTOBUF};stream=watch" if wanted.name == negotiate.PROTOBUF else negotiate.JSON
-    return WatchAnswer(stream, line_maker(call, scope, wanted), content_type.encode(), seconds, open_watches, scope.info.plural)
+    chunk = chunk_maker(call, scope, wanted)
+    return WatchAnswer(stream, chunk, content_type.encode(), seconds, open_watches, scope.info.plural)
 
 
 async def _over_socket(
@@ -159,8 +223,8 @@ async def _over_socket(
     line_of = line_maker(call, scope, wanted)
 
     async def lines() -> AsyncIterator[bytes]:
-        while frames := await stream.batch():
-            for frame in frames:
+        while ready := await stream.batch():
+            for frame in ready:
                 yield line_of(frame)
 
     timer = asyncio.get_running_loop().call_later(seconds, stream.close)
@@ -187,16 +251,26 @@ def line_maker(call: Call, scope: Scope, wanted: MediaType) -> Line:
 
         return as_table
     if wanted.as_kind == PARTIAL:
-        return lambda frame: frame.line if frame.type == "ERROR" else _line(frame.type, table.partial(frame.entry.decode()))
+        return lambda frame: frame.form("partial", _as_partial)
     if wanted.name == negotiate.PROTOBUF:
-        return as_protobuf
-    return lambda frame: frame.line
+        return lambda frame: frame.form("protobuf", _as_protobuf)
+    return _LINE
 
 
-def as_protobuf(frame: WatchFrame) -> bytes:
-    """For clients that take nothing else; encoded for each watcher."""
-    obj = orjson.loads(frame.line)["object"]
-    return protobuf.watch_frame(frame.type, protobuf.encode(obj) or b"")
+def chunk_maker(call: Call, scope: Scope, wanted: MediaType) -> Line:
+    """How a frame becomes a chunk of the answer: the usual form is shared by all who get it."""
+    if not wanted.as_kind and wanted.name != negotiate.PROTOBUF:
+        return _CHUNK
+    line_of = line_maker(call, scope, wanted)
+    return lambda frame: chunked(line_of(frame))
+
+
+def _as_partial(frame: WatchFrame) -> bytes:
+    return frame.line if frame.type == "ERROR" else _line(frame.type, table.partial(frame.entry.decode()))
+
+
+def _as_protobuf(frame: WatchFrame) -> bytes:
+    return protobuf.watch_frame(frame.type, protobuf.encode(frame.entry.decode()) or b"")
 
 
 def _line(kind: str, value: dict[str, Any]) -> bytes:
@@ -207,34 +281,18 @@ class _ErrorOnly:
     """A watch whose only event says why there is none: how upstream reports a resourceVersion that is too old."""
 
     def __init__(self, problem: StatusError) -> None:
-        self._frames: list[WatchFrame] = [_ErrorFrame(problem)]
+        self._frames: list[WatchFrame] = [frames.error(problem)]
 
     async def __aiter__(self) -> AsyncIterator[WatchFrame]:
         for frame in await self.batch():
             yield frame
 
     async def batch(self) -> Sequence[WatchFrame]:
-        frames, self._frames = self._frames, []
-        return frames
+        ready, self._frames = self._frames, []
+        return ready
 
     def when_caught_up(self, act: Callable[[], None]) -> None:
         act()
 
     def close(self) -> None:
         """Ends by itself."""
-
-
-class _ErrorFrame:
-    type = "ERROR"
-    revision = 0
-
-    def __init__(self, problem: StatusError) -> None:
-        self._line = _line("ERROR", problem.status)
-
-    @property
-    def line(self) -> bytes:
-        return self._line
-
-    @property
-    def entry(self) -> Any:
-        raise AttributeError("an error carries no object")

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from controlplane.apiserver.registry.entries import PlainEntry
 from controlplane.apiserver.registry.strategy import Strategy
-from controlplane.apiserver.storage.interface import Entry, Watch, WatchFrame
+from controlplane.apiserver.storage.frames import Frame
+from controlplane.apiserver.storage.interface import Entry, PushedWatch, Watch, WatchFrame
 
 
 def converted(entry: Entry, strategy: Strategy) -> Entry:
@@ -17,27 +18,10 @@ def converted(entry: Entry, strategy: Strategy) -> Entry:
     return PlainEntry(entry.key, entry.revision, strategy.from_stored(entry.decode()))
 
 
-class _ConvertedFrame:
-    """A watch event in another version; bookmarks and errors pass as they are."""
-
-    __slots__ = ("_entry", "_line", "revision", "type")
-
-    def __init__(self, frame: WatchFrame, strategy: Strategy) -> None:
-        self.type, self.revision = frame.type, frame.revision
-        self._entry = converted(frame.entry, strategy)
-        self._line = b'{"type":"%s","object":%s}\n' % (frame.type.encode(), self._entry.body)
-
-    @property
-    def line(self) -> bytes:
-        return self._line
-
-    @property
-    def entry(self) -> Entry:
-        return self._entry
-
-
 class _ConvertedWatch:
-    def __init__(self, inner: Watch, strategy: Strategy) -> None:
+    """Passes on what the watch of the stored resource gives; bookmarks and errors as they are."""
+
+    def __init__(self, inner: PushedWatch, strategy: Strategy) -> None:
         self._inner, self._strategy = inner, strategy
 
     async def __aiter__(self) -> AsyncIterator[WatchFrame]:
@@ -47,8 +31,16 @@ class _ConvertedWatch:
     async def batch(self) -> Sequence[WatchFrame]:
         return [self._convert(frame) for frame in await self._inner.batch()]
 
+    def push_to(self, ready: Callable[[], None] | None) -> bool:
+        return self._inner.push_to(ready)
+
+    def take(self) -> Sequence[WatchFrame]:
+        return [self._convert(frame) for frame in self._inner.take()]
+
     def _convert(self, frame: WatchFrame) -> WatchFrame:
-        return frame if frame.type in ("BOOKMARK", "ERROR") else _ConvertedFrame(frame, self._strategy)
+        if frame.type in ("BOOKMARK", "ERROR"):
+            return frame
+        return Frame(frame.type, converted(frame.entry, self._strategy), frame.revision)
 
     def when_caught_up(self, act: Callable[[], None]) -> None:
         self._inner.when_caught_up(act)
@@ -58,4 +50,7 @@ class _ConvertedWatch:
 
 
 def converting_watch(watch: Watch, strategy: Strategy) -> Watch:
-    return watch if strategy.stored_as is None else _ConvertedWatch(watch, strategy)
+    if strategy.stored_as is None:
+        return watch
+    assert isinstance(watch, PushedWatch)
+    return _ConvertedWatch(watch, strategy)

@@ -3,6 +3,8 @@
 Made by the cacher's events and by ``objects``; written to connections by ``endpoints``.
 """
 
+from collections.abc import Callable
+
 import orjson
 
 from apimachinery.errors import StatusError
@@ -16,20 +18,41 @@ _HEADS = {kind: b'{"type":"%b","object":' % kind.encode() for kind in (ADDED, MO
 
 
 class Frame:
-    """See ``WatchFrame``. The line is made when first asked for."""
+    """See ``WatchFrame``. Each encoding is made when first asked for."""
 
-    __slots__ = ("_line", "entry", "revision", "type")
+    __slots__ = ("_chunk", "_forms", "entry", "revision", "type")
 
     def __init__(self, kind: str, entry: Entry, revision: int) -> None:
         self.type, self.entry, self.revision = kind, entry, revision
-        self._line: bytes | None = None
+        self._chunk: bytes | None = None
+        self._forms: dict[str, bytes] | None = None
 
     @property
     def line(self) -> bytes:
-        line = self._line
-        if line is None:
-            line = self._line = b"%b%b}\n" % (_HEADS[self.type], self.entry.body)
-        return line
+        return self.form("line", _line)
+
+    @property
+    def chunk(self) -> bytes:
+        chunk = self._chunk
+        if chunk is None:
+            chunk = self._chunk = chunked(_line(self))
+        return chunk
+
+    def form(self, name: str, make: Callable[["Frame"], bytes]) -> bytes:
+        if self._forms is None:
+            self._forms = {}
+        if name not in self._forms:
+            self._forms[name] = make(self)
+        return self._forms[name]
+
+
+def _line(frame: Frame) -> bytes:
+    return b"%b%b}\n" % (_HEADS[frame.type], frame.entry.body)
+
+
+def chunked(data: bytes) -> bytes:
+    """A chunk of HTTP/1.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def added(entry: StoredEntry) -> Frame:

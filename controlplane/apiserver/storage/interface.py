@@ -16,7 +16,7 @@ A *revision* is a positive integer that grows by one with every committed transa
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from component.errors import OperatorError
 
@@ -290,14 +290,37 @@ class Watch(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class PushedWatch(Watch, Protocol):
+    """A watch that can also say when it has frames, so that nobody has to wait for them."""
+
+    def push_to(self, ready: Callable[[], None] | None) -> bool:
+        """Have ``ready`` called whenever the first frame after none is there, and at the end; ``batch`` must not wait then.
+
+        None ends that. False, and nothing is changed, while frames are there: read them first.
+        """
+        ...
+
+    def take(self) -> Sequence["WatchFrame"]:
+        """What ``batch`` would give now; empty when it would wait or has ended."""
+        ...
+
+
 class WatchFrame(Protocol):
-    """One event for one watcher. ``line`` is ``{"type":...,"object":...}\\n``, encoded once and shared."""
+    """One event for one watcher. ``line`` is ``{"type":...,"object":...}\\n``; ``chunk`` is the line as a chunk of HTTP/1.1."""
 
     type: str  # ADDED MODIFIED DELETED BOOKMARK ERROR
     revision: int
 
     @property
     def line(self) -> bytes: ...
+
+    @property
+    def chunk(self) -> bytes: ...
+
+    def form(self, name: str, make: Callable[["WatchFrame"], bytes]) -> bytes:
+        """The event in another encoding: made once, shared by all who ask for it by this name."""
+        ...
 
     @property
     def entry(self) -> Entry: ...

@@ -167,6 +167,31 @@ async def test_a_watch_shows_what_happens_after_its_version(server: TestServer) 
     await stream.aclose()
 
 
+async def test_a_watcher_that_reads_slowly_gets_everything_in_order(server: TestServer) -> None:
+    await fill(server, 1)
+    version = (await server.request("GET", MAPS)).json["metadata"]["resourceVersion"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls, limit=1 << 22)
+    path = f"{MAPS}?watch=1&resourceVersion={version}"
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.admin_token}\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    got: list[str] = []
+    for number in range(60):  # more than connection and kernel hold, with small events between large ones
+        data = {"n": str(number), "pad": "x" * (900_000 if number % 3 else 10)}
+        await server.request("PATCH", f"{MAPS}/m000", {"data": data}, content_type="application/merge-patch+json")
+        if number in (30, 45):
+            got += [await _event_number(reader) for _ in range(15)]
+    got += [await _event_number(reader) for _ in range(60 - len(got))]
+    assert got == [str(number) for number in range(60)]
+    writer.close()
+
+
+async def _event_number(reader: asyncio.StreamReader) -> str:
+    """Every event is a chunk of its own."""
+    line = await reader.readexactly(int(await reader.readline(), 16))
+    await reader.readexactly(2)
+    return str(json.loads(line)["object"]["data"]["n"])
+
+
 async def test_a_watch_from_nowhere_begins_with_the_present(server: TestServer) -> None:
     await fill(server, 2)
     stream = events(server, f"{MAPS}?watch=true&timeoutSeconds=1")

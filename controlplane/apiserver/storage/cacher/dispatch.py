@@ -46,7 +46,7 @@ class Dispatch:
 
     def send(self, event: Event) -> None:
         """Offer the event to everyone whom it may concern."""
-        for watcher in list(self._all):
+        for watcher in tuple(self._all):
             watcher.offer(event)
         if not self._buckets:
             return

@@ -12,11 +12,12 @@ from controlplane.apiserver.storage.interface import Matches
 class Event:
     """``entry`` is None for a deletion, ``previous`` for a creation; never both."""
 
-    __slots__ = ("_frames", "entry", "key", "previous", "revision", "time")
+    __slots__ = ("_frames", "_judged", "entry", "key", "previous", "revision", "time")
 
     def __init__(self, key: str, revision: int, entry: StoredEntry | None, previous: StoredEntry | None, time: float) -> None:
         self.key, self.revision, self.entry, self.previous, self.time = key, revision, entry, previous, time
         self._frames: dict[str, Frame] = {}
+        self._judged: tuple[Matches | None, Frame | None] | None = None
 
     @property
     def size(self) -> int:
@@ -25,15 +26,24 @@ class Event:
 
     def frame(self, matches: Matches | None) -> Frame | None:
         """What a watcher with this selector gets. Leaving the selector is a deletion to it, entering one a creation."""
+        judged = self._judged
+        if judged is not None and judged[0] is matches:  # those who watch the same come one after the other
+            return judged[1]
+        frame = self._frame(matches)
+        self._judged = (matches, frame)
+        return frame
+
+    def forget_frames(self) -> None:
+        """Free the encoded lines; whoever holds a frame keeps it."""
+        self._frames = {}
+        self._judged = None
+
+    def _frame(self, matches: Matches | None) -> Frame | None:
         new, old = self.entry, self.previous
         was = old is not None and (matches is None or matches(old.traits))
         if new is not None and (matches is None or matches(new.traits)):
             return self._shared(frames.MODIFIED if was else frames.ADDED)
         return self._shared(frames.DELETED) if was else None
-
-    def forget_frames(self) -> None:
-        """Free the encoded lines; whoever holds a frame keeps it."""
-        self._frames = {}
 
     def _shared(self, kind: str) -> Frame:
         frame = self._frames.get(kind)

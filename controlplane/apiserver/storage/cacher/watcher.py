@@ -29,6 +29,7 @@ class Watcher:
         self._queue: deque[Frame] = deque()
         self._bytes = 0  # of the objects in the queue
         self._waiter: asyncio.Future[None] | None = None
+        self._ready: Callable[[], None] | None = None
         self._closed = False
         self.overrun = False  # ended because its reader was too slow
         self._timer: asyncio.TimerHandle | None = None
@@ -54,16 +55,14 @@ class Watcher:
             return
         queue.append(frame)
         self._bytes += size
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if len(queue) == 1:
+            self._wake()
 
     def end(self) -> None:
         """No more frames will come: the reader gets what is queued, then the end."""
         self._detach()
         self._closed = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
 
     def end_after_initial(self) -> None:
         """For a watch that only says why it cannot be."""
@@ -110,13 +109,25 @@ class Watcher:
         return self._pop()
 
     async def batch(self) -> Sequence[Frame]:
+        frames = self.take()
+        if not frames and not self._closed:
+            await self._more()
+            frames = self.take()
+        return frames
+
+    def push_to(self, ready: Callable[[], None] | None) -> bool:
+        if ready is not None and (self._closed or self._queue or self._initial is not None):
+            return False
+        self._ready = ready
+        return True
+
+    def take(self) -> Sequence[Frame]:
         if self._initial is not None:
             frames = list(islice(self._initial, BATCH))
+            if len(frames) < BATCH:
+                self._caught_up()
             if frames:
                 return frames
-            self._caught_up()
-        if not self._queue:
-            await self._more()
         queue = self._queue
         if len(queue) <= BATCH:
             frames = list(queue)
@@ -147,6 +158,12 @@ class Watcher:
         self._bytes = 0
         self._initial = None
         self.end()
+
+    def _wake(self) -> None:
+        if self._ready is not None:
+            self._ready()
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def _more(self) -> None:
         """Until a frame is queued or the watch has ended."""

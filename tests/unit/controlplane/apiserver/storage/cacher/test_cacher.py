@@ -177,6 +177,60 @@ class TestSlowWatchers:
         assert not any(cacher._dispatch._fields.values())
 
 
+class TestPushing:
+    async def test_who_wants_to_be_told_is_told_once_for_each_time_there_was_nothing(self, cacher: Cacher) -> None:
+        watch = await cacher.watch(PREFIX, WatchOptions(send_initial_events=False))
+        told: list[int] = []
+        assert watch.push_to(lambda: told.append(1))
+        await cacher.create(key("a"), pod("a"))
+        await cacher.create(key("b"), pod("b"))
+        assert told == [1]
+        assert [frame.entry.key for frame in watch.take()] == [key("a"), key("b")]
+        assert not watch.take()
+        await cacher.create(key("c"), pod("c"))
+        assert told == [1, 1]
+        watch.take()
+        watch.close()
+        assert told == [1, 1, 1]
+        assert not await watch.batch()
+
+    async def test_not_while_something_waits_to_be_read(self, cacher: Cacher) -> None:
+        await cacher.create(key("a"), pod("a"))
+        watch = await cacher.watch(PREFIX, WatchOptions())
+        assert not watch.push_to(lambda: None)
+        assert len(await watch.batch()) == 1
+        assert watch.push_to(lambda: None)
+        assert watch.push_to(None)
+        await cacher.create(key("b"), pod("b"))
+        assert not watch.push_to(lambda: None)
+        assert len(await watch.batch()) == 1
+        watch.close()
+        assert not watch.push_to(lambda: None)
+
+    async def test_a_watch_that_is_read_again_wakes_its_reader(self, cacher: Cacher) -> None:
+        watch = await cacher.watch(PREFIX, WatchOptions(send_initial_events=False))
+        assert watch.push_to(lambda: None)
+        assert watch.push_to(None)
+        reading = asyncio.ensure_future(watch.batch())
+        await asyncio.sleep(0)
+        await cacher.create(key("a"), pod("a"))
+        assert len(await reading) == 1
+
+    async def test_an_event_is_judged_once_for_those_who_watch_the_same(self, cacher: Cacher) -> None:
+        asked: list[str] = []
+
+        def matches(traits: Traits) -> bool:
+            asked.append(traits.fields["metadata.name"])
+            return True
+
+        watches = [await cacher.watch(PREFIX, WatchOptions(matches=matches)) for _ in range(4)]
+        await cacher.create(key("a"), pod("a"))
+        assert asked == ["a"]
+        await touch(cacher, "a", "x")
+        assert asked == ["a"] * 3  # as it was and as it is
+        assert all([[frame.type for frame in await watch.batch()] == ["ADDED", "MODIFIED"] for watch in watches])
+
+
 class TestDispatch:
     async def test_only_those_concerned_are_asked(self, cacher: Cacher) -> None:
         asked: list[str] = []
