@@ -60,6 +60,7 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--kubelet-client-key={pki / 'apiserver-kubelet-client.key'}",
         f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
         "--requestheader-allowed-names=front-proxy-client",
+        "--enable-resource-metrics",
         f"--audit-log-path={layout.audit_log}",
         "--audit-log-maxsize=20",
         "--audit-log-maxbackup=3",

@@ -103,6 +103,14 @@ PARAMS: list[click.Parameter] = [
     ),
     option("--request-timeout", type=DURATION, default="1m", help="How long a request other than a watch may take."),
     option("--event-ttl", type=DURATION, default="1h", help="How long events are kept."),
+    option(
+        "--enable-resource-metrics",
+        is_flag=False,
+        flag_value="true",
+        type=click.BOOL,
+        default=False,
+        help="Serve metrics.k8s.io from the kubelets' own figures, for kubectl top and autoscalers; no metrics server is needed.",
+    ),
     option("--runtime-config", type=KEY_VALUES, default="", help="What to serve: group/version=true or false, api/beta=true..."),
     option(
         "--storage-backend",
@@ -182,6 +190,7 @@ def config_from(options: Mapping[str, Any]) -> Config:
         port_range(options["service_node_port_range"]),
         int(options["event_ttl"]),
         options["runtime_config"],
+        options["enable_resource_metrics"],
     )
 
 

@@ -119,3 +119,4 @@ class Config:
     node_ports: tuple[int, int] = (30000, 32767)
     event_ttl: int = 3600
     runtime_config: Mapping[str, str] = field(default_factory=dict)  # which versions are served; see ``kinds.served``
+    resource_metrics: bool = False

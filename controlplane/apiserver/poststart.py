@@ -88,7 +88,8 @@ class PostStart:
                 namespace = obj["metadata"].get("namespace", "")
                 tasks.create_task(self._ensure(f"{resource}.{bootstrap_policy.GROUP}", namespace, obj, mended=mended))
 
-            for role in bootstrap_policy.roles():
+            metrics = [bootstrap_policy.metrics_reader()] if self._config.resource_metrics else []
+            for role in [*bootstrap_policy.roles(), *metrics]:
                 start("clusterroles", role, reconciled_role)
             for binding in bootstrap_policy.bindings():
                 start("clusterrolebindings", binding, reconciled_binding)

@@ -36,6 +36,7 @@ def paths_for(
     unlisted: Mapping[str, PathEndpoint],
 ) -> Paths:
     discovery = Discovery(listed, address)
+    described = [each for each in listed if schemas.has(each.info.gvk)]  # metrics.k8s.io is not in Kubernetes' own schema
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     info = version(GIT_VERSION, git_commit(), MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
     algorithms = sorted({key.algorithm for key in believed.keys}) or ["RS256"]
@@ -44,11 +45,11 @@ def paths_for(
         "/metrics": metrics(registry, refresh),
         "/api": _discovered(discovery, lambda: discovery.api(), legacy=True),
         "/apis": _discovered(discovery, lambda: discovery.apis(), legacy=False),
-        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(listed, schemas, GIT_VERSION)),
+        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION)),
         "/.well-known/openid-configuration": document(openid_configuration(issuer, algorithms)),
         "/openid/v1/jwks": document(jwks(believed.keys), _JWKS_TYPE),
     }
-    third = _openapi_v3(v3.OpenAPIV3(listed, schemas, GIT_VERSION))
+    third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION))
     exact["/openapi/v3"] = third
     prefixes: dict[str, PathEndpoint] = {"/api/": _resources(discovery), "/apis/": _resources(discovery), "/openapi/v3/": third}
     for probe in ("/healthz", "/livez", "/readyz"):

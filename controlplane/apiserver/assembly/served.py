@@ -10,7 +10,7 @@ from controlplane.apiserver.endpoints.subresource import BINDINGS
 from controlplane.apiserver.registry.strategy import Strategy
 
 
-def listed_resources(kinds: Sequence[Strategy]) -> list[Listed]:
-    """In the order of discovery."""
+def listed_resources(kinds: Sequence[Strategy], more: Sequence[Strategy] = ()) -> list[Listed]:
+    """In the order of discovery; ``more`` is served beside the kinds without being stored."""
     others = (*REVIEWS, BINDINGS, COMPONENT_STATUS)
-    return discovery.listed([*kinds, *(ReviewStrategy(info) for info in others)])
+    return discovery.listed([*kinds, *(ReviewStrategy(info) for info in others), *more])

@@ -16,7 +16,7 @@ from component.metrics import Registry
 from component.serving import Address, listening
 from component.tasks import Supervisor
 from controlplane.apiserver import chain
-from controlplane.apiserver.assembly import identity, paths, resources, storage
+from controlplane.apiserver.assembly import identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
@@ -31,6 +31,7 @@ from controlplane.apiserver.endpoints import connect
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses, Probe, healthz
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.reviews import Judges
+from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.endpoints.watch import OpenWatches
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.interface import Filter
@@ -41,7 +42,7 @@ from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.poststart import PostStart
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Strategy
-from controlplane.apiserver.routing import Router
+from controlplane.apiserver.routing import Router, routes_of
 from controlplane.apiserver.server import Handler, server_for
 from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
@@ -100,7 +101,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
     """Ready inside the block. Leaving it drains: no new connections, watches end, requests get a moment to finish."""
     async with contextlib.AsyncExitStack() as stack:
         base = await _open(config, stack)
-        versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds)}
+        versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds, resource_metrics.strategies(config))}
         poststart = PostStart(config, base.stores, versions, base.backend)
         _add_checks(base.health, base.backend, poststart)
         supervisor = await stack.enter_async_context(Supervisor())
@@ -208,8 +209,10 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     admission = chain_for(config.admission, stores, lookup, authorizer)
     serves = (live.watches, streams, components, admission)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
+    for computed in resource_metrics.made(config, stores, live.kubelets):
+        table[computed.info.gvr] = routes_of(Scope(computed, schemas, admission, authorizer), live.watches)
     refresh = _gauges(base.metrics, live.watches)
-    listed = listed_resources(base.kinds)
+    listed = listed_resources(base.kinds, resource_metrics.strategies(config))
     address = f"{advertised(config)}:{config.serving.port}"
     issuer = config.identity.service_account_issuers[0]
     volumes = {(kind.info.gvk.group, kind.info.plural): base.caches.of(kind).volume for kind in base.kinds}

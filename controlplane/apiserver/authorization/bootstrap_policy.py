@@ -267,6 +267,12 @@ def roles() -> list[Object]:
     return made + [_role(controller_policy.role_of(name), rules) for name, rules in controller_policy.RULES.items()]
 
 
+def metrics_reader() -> Object:
+    """With the resource metrics API: who may view a namespace may see what its pods use. The metrics server brings the same."""
+    labels = {f"{_AGGREGATE}{into}": "true" for into in ("admin", "edit", "view")}
+    return _role("system:aggregated-metrics-reader", (rule(_READ, "metrics.k8s.io", "nodes pods"),), labels)
+
+
 def bindings() -> list[Object]:
     made = [_binding(name, subjects) for name, subjects in CLUSTER_ROLE_BINDINGS.items()]
     accounts = controller_policy.RULES
