@@ -1,9 +1,10 @@
 # The doors of the project. `make up` and `make test` set up everything they need on a fresh Debian 12 or 13, as root.
 
+MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e lint format bench
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz lint format bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -29,6 +30,10 @@ test-unit: setup-dev ## the quick tests alone
 
 test-e2e: setup-dev ## real containers, real clients (root)
 	@.venv/bin/python -m pytest tests/e2e
+
+fuzz: setup-dev ## odd requests for MINUTES, by hypothesis and by schemathesis against our OpenAPI
+	@test -x .venv-fuzz/bin/schemathesis || (python3 -m venv .venv-fuzz && .venv-fuzz/bin/pip install --quiet --require-virtualenv -r requirements-fuzz.lock)
+	@.venv/bin/python -m tests.fuzz.run --minutes $(MINUTES) --schemathesis .venv-fuzz/bin/schemathesis
 
 lint: setup-dev ## style, types, import boundaries
 	@.venv/bin/ruff check .
