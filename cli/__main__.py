@@ -16,6 +16,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "demo": ("cli.demo", "demo", "Deploy a small web application and reach it through its Service."),
     "image": ("cli.image", "image", "Import container images from archives."),
     "certs": ("cli.certs", "certs", "Check and renew the certificates of a cluster."),
+    "token": ("cli.token", "token", "Manage the tokens with which new nodes join."),
     "secrets": ("cli.secrets", "secrets", "Look after what is encrypted in storage."),
     "trace": ("cli.trace", "trace", "Show what happened to an object, hop by hop."),
     "apiserver": ("controlplane.apiserver.__main__", "DAEMON", "The API server, the only door to the store."),

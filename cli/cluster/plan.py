@@ -50,6 +50,7 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--tls-private-key-file={pki / 'apiserver.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
         f"--token-auth-file={pki / 'tokens.csv'}",
+        "--enable-bootstrap-token-auth=true",
         f"--service-account-key-file={pki / 'sa.pub'}",
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--service-account-issuer=https://kubernetes.default.svc.{settings.cluster_domain}",

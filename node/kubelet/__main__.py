@@ -1,5 +1,6 @@
 """``pybernetes kubelet``: flags and configuration file to one KubeletConfig, then ``kubelet.Kubelet``."""
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Mapping
@@ -23,7 +24,15 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--healthz-port": ("healthz_port", {"type": flags.PORT, "help": "Port of /healthz on localhost, 0 for none [10248]."}),
     "--root-dir": ("root_dir", {"type": _PATH, "help": "Directory of pods' files [/var/lib/kubelet]."}),
     "--pod-logs-dir": ("pod_logs_dir", {"type": _PATH, "help": "Directory of containers' logs [/var/log/pods]."}),
-    "--cert-dir": ("cert_dir", {"type": _PATH, "help": "Where a self-signed serving certificate is kept."}),
+    "--cert-dir": ("cert_dir", {"type": _PATH, "help": "Where certificates of its own are kept [<root-dir>/pki]."}),
+    "--rotate-certificates": (
+        "rotate_certificates",
+        {"type": click.BOOL, "help": "Ask the cluster for a new client certificate before the old one ends."},
+    ),
+    "--rotate-server-certificates": (
+        "server_tls_bootstrap",
+        {"type": click.BOOL, "help": "Have the serving certificate from the cluster, and renewed."},
+    ),
     "--tls-cert-file": ("tls_cert_file", {"type": flags.INPUT_FILE, "help": "Serving certificate."}),
     "--tls-private-key-file": ("tls_private_key_file", {"type": flags.INPUT_FILE, "help": "Key of the serving certificate."}),
     "--tls-min-version": ("tls_min_version", {"help": "Lowest TLS version: VersionTLS12 (the default) or VersionTLS13."}),
@@ -91,6 +100,11 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
 def _params() -> list[click.Parameter]:
     return [
         flags.kubeconfig(),
+        flags.option(
+            "--bootstrap-kubeconfig",
+            type=_PATH,
+            help="Asks for a client certificate with this file's credentials when --kubeconfig is missing or has expired.",
+        ),
         flags.option("--config", type=flags.INPUT_FILE, help="KubeletConfiguration file; flags win over it."),
         flags.option("--pod-infra-container-image", default=None, help="Accepted; the runtime's configuration names it."),
         *(_option(name, **attributes) for name, (_, attributes) in _FLAGS.items()),
@@ -157,11 +171,23 @@ async def main(options: Mapping[str, Any]) -> None:
     from client import kubeconfig
     from node.kubelet.kubelet import Kubelet
 
+    bootstrap = options.get("bootstrap_kubeconfig")
     try:
+        if bootstrap is not None:
+            await _join(config, Path(options["kubeconfig"]), bootstrap)
         credentials = kubeconfig.load(options["kubeconfig"])
     except kubeconfig.KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from None
-    await Kubelet(config, credentials).run()
+    await Kubelet(config, credentials, bootstrap=bootstrap).run()
+
+
+async def _join(config: KubeletConfig, path: Path, bootstrap: Path) -> None:
+    from component.clock import RealClock
+    from node.kubelet.certificate import bootstrap as joining
+
+    clock = RealClock()
+    if not await asyncio.to_thread(joining.is_still_valid, path, clock.now()):
+        await joining.bootstrap(joining.Files(path, bootstrap, config.certificates), config.node_name, clock)
 
 
 DAEMON = Daemon("kubelet", "The node agent: runs the pods of this node on a CRI container runtime, and reports.", _params(), main)

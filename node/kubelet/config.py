@@ -38,6 +38,8 @@ class KubeletConfig:
     cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
+    rotate_certificates: bool = False  # the client certificate, through the cluster
+    server_tls_bootstrap: bool = False  # the serving certificate, through the cluster
     tls_min_version: str = ""
     tls_cipher_suites: tuple[str, ...] = ()
     client_ca_file: Path | None = None
@@ -95,6 +97,11 @@ class KubeletConfig:
     shutdown_grace_period: float = 0.0
     shutdown_grace_period_critical_pods: float = 0.0
     shutdown_grace_period_by_pod_priority: tuple[shutdown.Group, ...] = ()
+
+    @property
+    def certificates(self) -> Path:
+        """Where the kubelet keeps certificates of its own."""
+        return self.cert_dir or self.root_dir / "pki"
 
     def pod_dir(self, uid: str) -> Path:
         return self.root_dir / "pods" / uid
@@ -185,6 +192,8 @@ _FIELDS = {
     "podLogsDir": _Field("pod_logs_dir", _path),
     "tlsCertFile": _Field("tls_cert_file", _path),
     "tlsPrivateKeyFile": _Field("tls_private_key_file", _path),
+    "rotateCertificates": _Field("rotate_certificates", _truth),
+    "serverTLSBootstrap": _Field("server_tls_bootstrap", _truth),
     "tlsMinVersion": _Field("tls_min_version", _text),
     "tlsCipherSuites": _Field("tls_cipher_suites", _texts),
     "authentication.anonymous.enabled": _Field("anonymous_auth", _truth),

@@ -7,6 +7,7 @@ only then the pods. Nothing here decides anything about a pod.
 import asyncio
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from client import kubeconfig
 from client.rest import Client
@@ -18,8 +19,9 @@ from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
 from component.tasks import Supervisor
 from cri.errors import RuntimeServiceError
-from node.kubelet import certificates, machine
+from node.kubelet import machine
 from node.kubelet.assembly import Given, Parts, assemble, problems
+from node.kubelet.certificate.manager import Certificates
 from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
 from node.kubelet.runtime import connection
@@ -33,8 +35,16 @@ _log = logs.get(__name__)
 class Kubelet:
     """One node agent. :func:`run` until cancelled; the containers go on without it."""
 
-    def __init__(self, config: KubeletConfig, credentials: kubeconfig.Config, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: KubeletConfig,
+        credentials: kubeconfig.Config,
+        clock: Clock | None = None,
+        bootstrap: Path | None = None,
+    ) -> None:
+        """``bootstrap`` is a kubeconfig to join again with when the client certificate has expired."""
         self._config = config
+        self._bootstrap = bootstrap
         self._credentials = credentials
         self._clock = clock or RealClock()
         self.ready = asyncio.Event()
@@ -47,10 +57,13 @@ class Kubelet:
         link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
         try:
             version = await connection.wait_for_runtime(link.runtime, self._clock)
-            async with Client(self._credentials, component="kubelet", clock=self._clock) as client:
+            certificates = Certificates(config, self._clock, self._bootstrap)
+            credentials = await asyncio.to_thread(certificates.credentials, self._credentials)
+            async with Client(credentials, component="kubelet", clock=self._clock) as client:
                 metrics = Registry()
                 client.count_requests(metrics)
-                await self._work(Given(config, self._clock, client, link, version, facts, metrics))
+                certificates.start(client, metrics)
+                await self._work(certificates, Given(config, self._clock, client, link, version, facts, metrics))
         finally:
             await link.close()
 
@@ -63,7 +76,7 @@ class Kubelet:
         server = self._credentials.server.partition("://")[2].partition("/")[0]
         return replace(self._config, node_ip=machine.default_address(server))
 
-    async def _work(self, given: Given) -> None:
+    async def _work(self, certificates: Certificates, given: Given) -> None:
         """Loops that can begin anew are kept: what goes wrong in one of them must not stop the node. The others, which hold
         state in their frames, take the kubelet down with them, and a fresh one adopts what runs."""
         async with asyncio.TaskGroup() as probes, Supervisor(self._clock) as tasks:
@@ -71,7 +84,9 @@ class Kubelet:
             tasks.start("events", parts.recorder.run())
             tasks.start("workers", parts.workers.run())
             tasks.start("status", parts.status.run())
-            tasks.start("server", self._serve(given, parts))
+            for name, rotation in certificates.rotations.items():
+                tasks.keep(f"{name} certificate", rotation.run)
+            tasks.start("server", self._serve(certificates, given, parts))
             tasks.start("healthz", self._serve_health(parts.pleg))
             tasks.keep("lease", parts.lease.run)
             tasks.keep("node status", parts.reporter.run)
@@ -114,9 +129,9 @@ class Kubelet:
         apiserver.connect(parts.pods, parts.wanted.update, parts.wanted.remove)
         await parts.pods.wait_synced()
 
-    async def _serve(self, given: Given, parts: Parts) -> None:
+    async def _serve(self, certificates: Certificates, given: Given, parts: Parts) -> None:
         config, runtime = given.config, given.link.runtime
-        certificate, key = await asyncio.to_thread(certificates.serving_files, config)
+        certificate, key = await certificates.serving_files()
         asked_for = (config.client_ca_file,) if config.client_ca_file is not None else ()
         profile = tls.profile(config.tls_min_version, config.tls_cipher_suites)
         shown_certificate = ServingCertificates(Files(certificate, key, asked_for, profile=profile))

@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +35,11 @@ class Node:
     def start(self, verb: str, *flags: str) -> Daemon:
         return self.keys.start(verb, f"--kubeconfig={self.keys.kubeconfig(verb)}", *flags)
 
-    def start_kubelet(self) -> Daemon:
-        return self.start(
+    def start_kubelet(self, *flags: str) -> Daemon:
+        """``flags`` take the place of the kubeconfig."""
+        return self.keys.start(
             "kubelet",
+            *(flags or (f"--kubeconfig={self.keys.kubeconfig('kubelet')}",)),
             f"--container-runtime-endpoint={self.runtime.endpoint}",
             f"--root-dir={self.keys.folder / 'kubelet'}",
             f"--cgroup-root=/pybernetes-{self.name}",
@@ -46,8 +50,8 @@ class Node:
             "--pod-cidr=10.244.0.0/24",
         )
 
-    def start_apiserver(self) -> Daemon:
-        server = self.keys.start("apiserver", *self.keys.apiserver_flags())
+    def start_apiserver(self, *flags: str) -> Daemon:
+        server = self.keys.start("apiserver", *self.keys.apiserver_flags(*flags))
         self.keys.wait(server, lambda: self.keys.kubectl("get", "--raw", "/readyz").out == "ok")
         return server
 
@@ -133,3 +137,65 @@ def metrics_are_guarded(node: Node, kubelet: Daemon) -> None:
     assert "kubeproxy_sync_proxy_rules_duration_seconds" in node.curl("http://127.0.0.1:10249/metrics")
     assert node.curl("http://127.0.0.1:10249/proxyMode") == "iptables 200"
     assert '"nodeEligible":true' in node.curl("http://127.0.0.1:10256/healthz")
+
+
+async def test_a_node_joins_by_a_token(node: Node) -> None:
+    await asyncio.to_thread(by_token, node)
+
+
+def by_token(node: Node) -> None:
+    """Killed twice on the way, it makes one request; its port waits for a certificate that an administrator approves."""
+    keys, folder = node.keys, node.keys.folder
+    node.start_apiserver("--enable-bootstrap-token-auth=true")
+    authority = [
+        f"--cluster-signing-{kind}-file={keys.pki / f'ca.{ending}'}" for kind, ending in (("cert", "crt"), ("key", "key"))
+    ]
+    manager = node.start("controller-manager", "--leader-elect=false", *authority)
+    argv = [
+        *keys.wrap,
+        sys.executable,
+        "-m",
+        "cli",
+        "token",
+        "create",
+        "--print-kubeconfig",
+        f"--kubeconfig={keys.admin_kubeconfig}",
+    ]
+    made = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    (folder / "bootstrap.kubeconfig").write_text(made)
+    joining = (
+        f"--bootstrap-kubeconfig={folder / 'bootstrap.kubeconfig'}",
+        f"--kubeconfig={folder / 'joined.kubeconfig'}",
+        f"--cert-dir={folder / 'node-pki'}",
+        "--rotate-certificates",
+        "--rotate-server-certificates",
+    )
+    for seconds in (0.9, 1.3):
+        kubelet = node.start_kubelet(*joining)
+        time.sleep(seconds)
+        kubelet.stop(signal.SIGKILL)
+    kubelet = node.start_kubelet(*joining)
+    keys.wait(kubelet, node.ready)
+    current = folder / "node-pki" / "kubelet-client-current.pem"
+    assert current.is_symlink()
+    assert keys.kubectl("auth", "whoami", kubeconfig=folder / "joined.kubeconfig").out.count(f"system:node:{NODE}") == 1
+
+    def requests(signer: str) -> list[str]:
+        shown = keys.kubectl("get", "csr", "--no-headers", "-o", "custom-columns=N:.metadata.name,S:.spec.signerName").out
+        return [line.split()[0] for line in shown.splitlines() if line.endswith(signer)]
+
+    assert len(requests("/kube-apiserver-client-kubelet")) == 1
+    keys.wait(kubelet, lambda: requests("/kubelet-serving"))
+    assert not (folder / "node-pki" / "kubelet-server-current.pem").exists()
+    approved = keys.kubectl("certificate", "approve", *requests("/kubelet-serving"))
+    assert approved.code == 0, approved
+    shown = ("--cacert", str(keys.pki / "ca.crt"))
+    keys.wait(kubelet, lambda: "Unauthorized 401" in verified(node, *shown))
+    for daemon in (kubelet, manager):
+        assert daemon.stop() == 0, daemon.log
+
+
+def verified(node: Node, *options: str) -> str:
+    """As ``Node.curl``, by the node's address and trusting nobody but the given authority."""
+    argv = ["curl", "--silent", "--max-time", "3", "--write-out", " %{http_code}", *options, f"https://{ADDRESS}:10250/pods"]
+    return subprocess.run([*node.keys.wrap, *argv], capture_output=True, text=True, check=False).stdout

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath
+from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.times import format_time
@@ -41,6 +41,7 @@ class CertificateSigningRequestStrategy(Strategy):
     )
     has_status = True
     selectable_names = frozenset({"spec.signerName"})
+    name_is_valid = staticmethod(names.is_path_segment)  # kubelets name requests by a digest with capital letters
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})

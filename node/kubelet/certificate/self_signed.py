@@ -1,4 +1,4 @@
-"""The serving certificate of the kubelet's port: the one it was given, or a self-signed one of its own, as upstream's."""
+"""The serving certificate of the kubelet's port when the cluster gives none: the one it was told, or one it signs itself."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ def serving_files(config: KubeletConfig) -> tuple[Path, Path]:
     """(certificate, key). Makes a self-signed pair under the certificate directory if none was given. Blocks."""
     if config.tls_cert_file and config.tls_private_key_file:
         return config.tls_cert_file, config.tls_private_key_file
-    folder = config.cert_dir or config.root_dir / "pki"
+    folder = config.certificates
     certificate, key = folder / "kubelet.crt", folder / "kubelet.key"
     if not (certificate.exists() and key.exists()):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
