@@ -119,7 +119,7 @@ def too_long(path: str, limit: int) -> FieldError:
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    return FieldError("FieldValueTooMany", path, count, f"must have at most {limit} items")
+    return FieldError("FieldValueTooMany", path, count, f"must have at most {limit} item" + ("" if limit == 1 else "s"))
 
 
 def internal(path: str, detail: str) -> FieldError:

@@ -22,7 +22,7 @@ from client import kubeconfig
 from client.delegation import ANONYMOUS, CertificateUsers, Delegation, bearer_token
 from client.leaderelection import LeaderElector, LeadershipLostError, Timing
 from client.rest import Client
-from component import flags, logs
+from component import features, flags, logs
 from component.dynamic_certificates import CaBundle, Files, ServingCertificates, watch
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
@@ -63,7 +63,7 @@ def params(port: int, lease: str) -> list[click.Parameter]:
         flags.accepted("--requestheader-client-ca-file"),
         flags.accepted("--profiling"),
         flags.accepted("--contention-profiling"),
-        flags.accepted("--feature-gates"),
+        features.flag(),
         flags.switch("--leader-elect", True, "Wait for a lease before working, so that one of several copies works."),
         flags.option("--leader-elect-lease-duration", type=flags.DURATION, default="15s", help="How long a lease counts."),
         flags.option("--leader-elect-renew-deadline", type=flags.DURATION, default="10s", help="When a leader gives up."),
@@ -80,6 +80,9 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
     config = _client_config(options)
     _check_tls_flags(options)
     metrics = Registry()
+    options["feature_gates"].expose(metrics)
+    for warning in options["feature_gates"].warnings:
+        _log.warning(warning)
     health = Health()
     identity = f"{os.uname().nodename}_{uuid.uuid4()}"
     async with Client(config, component=name) as client, _served(options, client, health, metrics):

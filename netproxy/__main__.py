@@ -98,6 +98,9 @@ class Proxy:
         clock = client.clock
         self._settings = settings
         self._registry = Registry()
+        settings.features.expose(self._registry)
+        for warning in settings.features.warnings:
+            _log.warning(warning)
         client.count_requests(self._registry)
         self._metrics = ProxyMetrics(self._registry)
         for table in ("nat", "filter"):

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from component import config, flags
+from component import config, features, flags
+from component.featuregates import Gates
 
 MODES = ("iptables",)
 DETECT_LOCAL = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
@@ -54,6 +55,7 @@ class Config:
     node_port_addresses: tuple[str, ...] = ()
     cleanup: bool = False
     conntrack: ConntrackSettings = ConntrackSettings()
+    features: Gates = features.DEFAULTS
 
 
 # Option, type, and help with the default: a flag that is not given must not hide the configuration file's value.
@@ -86,7 +88,7 @@ _SWITCHES: tuple[tuple[str, str], ...] = (
 
 
 # Flags of upstream without a meaning here, so that its command lines work.
-_ACCEPTED = ("--bind-address", "--config-sync-period", "--feature-gates", "--kube-api-burst", "--kube-api-qps", "--oom-score-adj")
+_ACCEPTED = ("--bind-address", "--config-sync-period", "--kube-api-burst", "--kube-api-qps", "--oom-score-adj")
 
 
 def params() -> list[click.Parameter]:
@@ -95,6 +97,7 @@ def params() -> list[click.Parameter]:
         flags.option("--config", type=click.Path(dir_okay=False), help="KubeProxyConfiguration file; flags win over it."),
         *(flags.option(name, type=kind, default=None, show_default=False, help=text) for name, kind, text in _FLAGS),
         *(flags.option(name, default=None, show_default=False, help="Accepted for compatibility.") for name in _ACCEPTED),
+        features.flag(),
         *(
             click.Option([name], type=click.BOOL, default=None, is_flag=False, flag_value="true", help=text)
             for name, text in _SWITCHES
@@ -179,6 +182,7 @@ def read(options: Mapping[str, Any]) -> Config:
         localhost_node_ports=bool(given.get("iptables_localhost_nodeports", True)),
         node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ())),
         cleanup=bool(given.get("cleanup")),
+        features=_features(given),
         **_detect_local(given),
         conntrack=ConntrackSettings(
             max_per_core=int(given.get("conntrack_max_per_core", 32768)),
@@ -190,6 +194,17 @@ def read(options: Mapping[str, Any]) -> Config:
             udp_stream=float(given.get("conntrack_udp_timeout_stream", 0)),
         ),
     )
+
+
+def _features(given: Mapping[str, Any]) -> Gates:
+    """The flag's, and those of the file that the flag does not name."""
+    flag: Gates = given.get("feature_gates", features.DEFAULTS)
+    of_file = given.get("feature_gates_of_file") or {}
+    wishes = {**of_file, **flag.values}
+    try:
+        return features.from_flag({name: str(value).lower() for name, value in wishes.items()})
+    except ValueError as error:
+        raise click.UsageError(f"featureGates: {error}") from None
 
 
 def _detect_local(given: Mapping[str, Any]) -> dict[str, str]:
@@ -207,6 +222,7 @@ def _from_file(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Options by name. A period of zero stands for the default there, as null does."""
     by_name = {param.name: param for param in params()}
     found: dict[str, Any] = {}
+    found["feature_gates_of_file"] = settings.get("featureGates") or {}
     for key, value in _flattened(settings):
         option = _KEYS.get(key)
         if option is None:

@@ -26,6 +26,7 @@ _META_KINDS = frozenset(
     | {"APIGroupList", "APIResourceList", "CreateOptions", "UpdateOptions", "PatchOptions", "ListOptions"}
 )
 _EXTENSIONS = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions"
+_PACKAGES = {"internal.apiserver.k8s.io": "apiserverinternal"}  # where the group does not say it
 _ROOTS = {"apiextensions": _EXTENSIONS.rpartition(".")[0], "apiregistration": "k8s.io.kube_aggregator.pkg.apis"}
 _INTEGERS = frozenset({"int32", "int64"})
 
@@ -76,7 +77,7 @@ def message_of(gvk: GroupVersionKind) -> str | None:
     if gvk.kind in _META_KINDS:
         name = _META + gvk.kind
     else:
-        package = gvk.group.partition(".")[0] or "core"
+        package = _PACKAGES.get(gvk.group) or gvk.group.partition(".")[0] or "core"
         root = _ROOTS.get(package, "k8s.io.api")
         name = f"{root}.{package}.{gvk.version}.{gvk.kind}"
     return name if name in messages() else None

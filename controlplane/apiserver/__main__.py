@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from component import features
 from component.daemon import Daemon, run
 from component.dynamic_certificates import NamedPair, parse_named_pair
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch, tls_profile, tls_profile_flags
@@ -130,7 +131,7 @@ PARAMS: list[click.Parameter] = [
     ),
     switch("--encryption-provider-config-automatic-reload", False, "Take changes of --encryption-provider-config while running."),
     option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where files go that no other flag names."),
-    _accepted("--feature-gates", type=KEY_VALUES, default=""),
+    features.flag(),
     option("--enable-admission-plugins", type=COMMA_LIST, default="", help="Admission plugins to run beside the default ones."),
     option("--disable-admission-plugins", type=COMMA_LIST, default="", help="Default admission plugins to leave out."),
     option("--admission-control-config-file", type=INPUT_FILE, help="AdmissionConfiguration with settings of plugins."),
@@ -191,6 +192,7 @@ def config_from(options: Mapping[str, Any]) -> Config:
         int(options["event_ttl"]),
         options["runtime_config"],
         options["enable_resource_metrics"],
+        options["feature_gates"],
     )
 
 
@@ -379,7 +381,7 @@ async def main(options: Mapping[str, Any]) -> None:
     from controlplane.apiserver.kinds.config import KindsConfig
 
     try:
-        served.select(catalog.strategies(KindsConfig()), config.runtime_config)
+        served.select(catalog.strategies(KindsConfig()), config.runtime_config, config.features)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if options["workers"] > 1 and workers.number() is None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from component.dynamic_certificates import NamedPair
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from component.tls import DEFAULT_PROFILE, Profile
 from controlplane.apiserver.authentication.issuers import Issuer
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
@@ -120,3 +122,4 @@ class Config:
     event_ttl: int = 3600
     runtime_config: Mapping[str, str] = field(default_factory=dict)  # which versions are served; see ``kinds.served``
     resource_metrics: bool = False
+    features: Gates = DEFAULTS

@@ -127,11 +127,15 @@ async def running(config: Config) -> AsyncIterator[Running]:
 
 async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
     backend, encryption = await storage.open_storage(config.storage, stack)
-    known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, backend))
-    kinds = served.select(known, config.runtime_config)
+    known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, config.features, backend))
+    kinds = served.select(known, config.runtime_config, config.features)
     stored = served.stored(known, kinds)
+    metrics = Registry()
+    config.features.expose(metrics)
+    for warning in config.features.warnings:
+        _log.warning(warning)
     caches = await stack.enter_async_context(storage.running_caches(backend, stored))
-    return _Base(backend, encryption, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), Registry())
+    return _Base(backend, encryption, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), metrics)
 
 
 async def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:

@@ -1,5 +1,6 @@
 """All built-in kinds, in the order discovery lists them. ``__main__`` asks for them once and hands them to the registry."""
 
+from controlplane.apiserver.kinds import gated_fields
 from controlplane.apiserver.kinds.admissionregistration.bindings import (
     MutatingAdmissionPolicyBindingStrategy,
     ValidatingAdmissionPolicyBindingStrategy,
@@ -76,14 +77,17 @@ def strategies(config: KindsConfig) -> list[Strategy]:
     """One strategy for each kind and version that can be served; of each kind the stored version comes first."""
     stable = [
         *_core(config),
-        *_workloads(),
+        *_workloads(config),
         *_networking(),
         *_policies(),
         *_cluster(config),
         *_machinery(),
         *_devices(),
     ]
-    return [*stable, *optional(stable)]
+    kinds = [*stable, *optional(stable, config)]
+    for kind in kinds:
+        kind.disabled_fields = gated_fields.disabled(kind.info.gvr.group_resource, config.features)
+    return kinds
 
 
 def _core(config: KindsConfig) -> list[Strategy]:
@@ -106,8 +110,8 @@ def _core(config: KindsConfig) -> list[Strategy]:
     ]
 
 
-def _workloads() -> list[Strategy]:
-    autoscalers = HorizontalPodAutoscalerStrategy()
+def _workloads(config: KindsConfig) -> list[Strategy]:
+    autoscalers = HorizontalPodAutoscalerStrategy(config.features)
     return [
         ControllerRevisionStrategy(),
         DaemonSetStrategy(),

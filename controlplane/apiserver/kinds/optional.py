@@ -5,13 +5,18 @@ Called by ``catalog`` with the stable kinds, of which many of these are other ve
 
 from collections.abc import Sequence
 
+from controlplane.apiserver.kinds.apiserverinternal.storageversion import StorageVersionStrategy
 from controlplane.apiserver.kinds.certificates.clustertrustbundle import ClusterTrustBundleStrategy
 from controlplane.apiserver.kinds.certificates.podcertificaterequest import PodCertificateRequestStrategy
+from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.kinds.coordination.leasecandidate import LeaseCandidateStrategy
 from controlplane.apiserver.kinds.discovery.endpointslice_v1beta1 import EndpointSliceV1beta1Strategy
 from controlplane.apiserver.kinds.policy.poddisruptionbudget_v1beta1 import PodDisruptionBudgetV1beta1Strategy
 from controlplane.apiserver.kinds.resource.devicetaintrule import DeviceTaintRuleStrategy
+from controlplane.apiserver.kinds.resource.resourcepoolstatusrequest import ResourcePoolStatusRequestStrategy
 from controlplane.apiserver.kinds.resource.v1beta1 import ClaimV1beta1Strategy, SliceV1beta1Strategy, TemplateV1beta1Strategy
+from controlplane.apiserver.kinds.scheduling.podgroup import PodGroupStrategy
+from controlplane.apiserver.kinds.scheduling.workload import WorkloadStrategy
 from controlplane.apiserver.kinds.shared.versions import VersionView
 from controlplane.apiserver.kinds.storagemigration.storageversionmigration import StorageVersionMigrationStrategy
 from controlplane.apiserver.registry.strategy import Strategy
@@ -33,7 +38,7 @@ _SAME = (
 )
 
 
-def optional(stable: Sequence[Strategy]) -> list[Strategy]:
+def optional(stable: Sequence[Strategy], config: KindsConfig) -> list[Strategy]:
     """``stable`` are the kinds whose other versions these are."""
     by_name = {one.info.gvr.group_resource: one for one in reversed(stable)}
     bundles, candidates, taints = ClusterTrustBundleStrategy(), LeaseCandidateStrategy(), DeviceTaintRuleStrategy()
@@ -61,6 +66,10 @@ def optional(stable: Sequence[Strategy]) -> list[Strategy]:
         taints,
         VersionView(taints, "v1alpha3"),
         StorageVersionMigrationStrategy(),
+        StorageVersionStrategy(),
+        PodGroupStrategy(config.features),
+        WorkloadStrategy(),
+        ResourcePoolStatusRequestStrategy(),
     ]
 
 

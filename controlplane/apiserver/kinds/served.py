@@ -1,5 +1,7 @@
 """Which kinds and versions are served: all stable ones, unless ``--runtime-config`` says otherwise. A pure function.
 
+A kind that belongs to a feature gate needs that gate as well: ``--runtime-config`` alone does not bring it, as upstream.
+
 Keys are upstream's: ``api/all``, ``api/ga``, ``api/beta``, ``api/alpha``, ``GROUP/VERSION`` (``v1`` or ``api/v1`` for the
 core) and ``GROUP/VERSION/RESOURCE``; the more exact one wins. A version that is switched off loses nothing: objects are
 stored in one version, and every other version shows them.
@@ -7,6 +9,8 @@ stored in one version, and every other version shows them.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
 
 _STAGES = ("ga", "beta", "alpha")
@@ -18,10 +22,10 @@ def stage(version: str) -> str:
     return next((word for word in ("alpha", "beta") if word in version), "ga")
 
 
-def select(kinds: Sequence[Strategy], runtime_config: Mapping[str, str]) -> list[Strategy]:
+def select(kinds: Sequence[Strategy], runtime_config: Mapping[str, str], features: Gates = DEFAULTS) -> list[Strategy]:
     """The kinds to serve. Raises ValueError, saying what to write, for keys that name nothing and values that are no boolean."""
     wishes = parse(runtime_config, [kind.info for kind in kinds])
-    return [kind for kind in kinds if _wanted(kind.info, wishes)]
+    return [kind for kind in kinds if _wanted(kind.info, wishes) and all(features.enabled(gate) for gate in kind.gates)]
 
 
 def parse(runtime_config: Mapping[str, str], known: Iterable[ResourceInfo]) -> dict[str, bool]:

@@ -105,6 +105,8 @@ class Strategy:
     returns_deleted = False  # DELETE answers with the removed object (pods, services...) and not with a Status
     ttl = 0  # seconds; events live an hour
     subresources: tuple[Subresource, ...] = ()
+    gates: tuple[str, ...] = ()  # feature gates that the whole kind belongs to
+    disabled_fields: tuple[tuple[str, ...], ...] = ()  # paths of fields whose feature is off; see ``disabled_fields.drop``
     stored_as: ResourceInfo | None = (
         None  # another resource whose stored objects these are (events.k8s.io Events are core Events)
     )

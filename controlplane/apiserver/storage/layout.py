@@ -24,7 +24,9 @@ BUILT_IN = {
     "node.k8s.io": "runtimeclasses",
     "policy": "poddisruptionbudgets",
     "rbac.authorization.k8s.io": "clusterrolebindings clusterroles rolebindings roles",
-    "resource.k8s.io": "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices",
+    "resource.k8s.io": (
+        "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourcepoolstatusrequests resourceslices"
+    ),
     "scheduling.k8s.io": "podgroups priorityclasses workloads",
     "storage.k8s.io": ("csidrivers csinodes csistoragecapacities storageclasses volumeattachments volumeattributesclasses"),
     "storagemigration.k8s.io": "storageversionmigrations",

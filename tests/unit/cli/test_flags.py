@@ -19,7 +19,7 @@ KUBEADM = {
         --requestheader-group-headers=X-Remote-Group --requestheader-username-headers=X-Remote-User --secure-port=6443
         --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file={FILE}
         --service-account-signing-key-file={FILE} --service-cluster-ip-range=10.96.0.0/12 --tls-cert-file={FILE}
-        --tls-private-key-file={FILE} --token-auth-file={FILE} --anonymous-auth --feature-gates=A=true --v=4
+        --tls-private-key-file={FILE} --token-auth-file={FILE} --anonymous-auth --feature-gates=AllAlpha=false --v=4
         --event-ttl=2h --request-timeout=30s --profiling=false""",
     "controller-manager": f"""--allocate-node-cidrs=true --authentication-kubeconfig={FILE} --authorization-kubeconfig={FILE}
         --bind-address=127.0.0.1 --client-ca-file={FILE} --cluster-cidr=10.244.0.0/16 --cluster-name=kubernetes

@@ -7,6 +7,8 @@ from typing import Any
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.kinds.autoscaling.metrics import SOURCES, check_metric, check_reference, check_rules
 from controlplane.apiserver.kinds.shared.amounts import canonical_amount
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, NONE, age_of
@@ -41,6 +43,9 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     )
     has_status = True
 
+    def __init__(self, features: Gates = DEFAULTS) -> None:
+        self._to_zero = features.enabled("HPAScaleToZero")
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
@@ -65,8 +70,10 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         spec = obj["spec"]
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         found: list[FieldError] = []
+        bound = 0 if self._to_zero else 1
         if least is not None and least < 1:
-            found.append(fieldpath.invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+            if least < bound:
+                found.append(fieldpath.invalid("spec.minReplicas", least, f"must be greater than or equal to {bound}"))
             if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
                 text = "must specify at least one Object or External metric to support scaling to zero replicas"
                 found.append(fieldpath.forbidden("spec.metrics", text))

@@ -30,6 +30,7 @@ class ClusterTrustBundleStrategy(Strategy):
         "clustertrustbundle",
         False,
     )
+    gates = ("ClusterTrustBundle",)
     columns = (NAME, Column("SignerName", description="The signer that the bundle belongs to."))
     selectable_names = frozenset({"spec.signerName"})
     name_is_valid = staticmethod(_name_problems)

@@ -25,6 +25,7 @@ class PodCertificateRequestStrategy(Strategy):
         True,
         short_names=("pcr",),
     )
+    gates = ("PodCertificateRequest",)
     columns = (
         NAME,
         Column("PodName", description="The pod that the certificate is for."),

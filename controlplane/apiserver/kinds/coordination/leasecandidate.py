@@ -24,6 +24,7 @@ class LeaseCandidateStrategy(Strategy):
     info = ResourceInfo(
         GroupVersionKind("coordination.k8s.io", "v1beta1", "LeaseCandidate"), "leasecandidates", "leasecandidate", True
     )
+    gates = ("CoordinatedLeaderElection",)
     columns = (
         NAME,
         Column("LeaseName", description="The lease that is wanted."),

@@ -22,6 +22,8 @@ AGE = Column(
     description="CreationTimestamp is a timestamp representing the server time when this object was created. "
     "It is represented in RFC3339 form and is in UTC.",
 )
+CREATED_AT = Column("Created At", type="date", description="When the object was created.")
+DEFAULT = (NAME, CREATED_AT)  # of a kind that upstream has no printer for; cells by ``default_row``
 CONTAINERS = Column("Containers", description="Names of each container in the template.", priority=1)
 IMAGES = Column("Images", description="Images referenced by each container in the template.", priority=1)
 SELECTOR = Column("Selector", description="Label selector for the objects this one stands for.", priority=1)
@@ -33,6 +35,10 @@ def wide(name: str, description: str = "", type: str = "string") -> Column:  # n
 
 def age_of(obj: Mapping[str, Any], now: datetime) -> str:
     return age(obj["metadata"].get("creationTimestamp"), now)
+
+
+def default_row(obj: Mapping[str, Any]) -> list[Any]:
+    return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp", "")]
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:

@@ -22,7 +22,7 @@ class VersionView(Strategy):
         self._stored = stored
         self.info = replace(stored.info, gvk=own, deprecation=deprecation)
         self.stored_as = stored.info
-        self.columns = stored.columns
+        self.columns, self.gates = stored.columns, stored.gates
         self.has_status, self.has_scale, self.has_generation = stored.has_status, stored.has_scale, stored.has_generation
         self.orphan_by_default = stored.orphan_by_default
         self.returns_deleted = stored.returns_deleted

@@ -87,6 +87,10 @@ EXPECTED = {
     "resourceclaims.resource.k8s.io": "Name/name, State, Age",
     "resourceclaimtemplates.resource.k8s.io": "Name/name, Age",
     "resourceslices.resource.k8s.io": "Name/name, Node, Driver, Pool, Age",
+    "storageversions.internal.apiserver.k8s.io": "Name/name, CommonEncodingVersion, StorageVersions, Age",
+    "podgroups.scheduling.k8s.io": DEFAULT,
+    "workloads.scheduling.k8s.io": DEFAULT,
+    "resourcepoolstatusrequests.resource.k8s.io": DEFAULT,
     "storageversionmigrations.storagemigration.k8s.io": "Name/name, Resource",
 }
 CATALOG = strategies(KindsConfig())

@@ -129,10 +129,10 @@ def test_old_endpoints_name_zone_and_host_as_topology() -> None:
     [
         ({}, {"v1", "autoscaling/v2"}, {"policy/v1beta1", "resource.k8s.io/v1beta1", "storagemigration.k8s.io/v1beta1"}),
         ({"policy/v1beta1": "true"}, {"policy/v1beta1", "policy/v1"}, {"batch/v1beta1"}),
-        ({"api/beta": "true"}, {"batch/v1beta1", "resource.k8s.io/v1beta2"}, {"coordination.k8s.io/v1alpha2"}),
-        ({"api/all": "true"}, {"coordination.k8s.io/v1alpha2", "networking.k8s.io/v1beta1"}, set()),
+        ({"api/beta": "true"}, {"batch/v1beta1", "resource.k8s.io/v1beta2"}, {"resource.k8s.io/v1alpha3"}),
+        ({"api/all": "true"}, {"resource.k8s.io/v1alpha3", "networking.k8s.io/v1beta1"}, {"coordination.k8s.io/v1alpha2"}),
         ({"api/all": "false", "api/v1": "true"}, {"v1"}, {"apps/v1", "batch/v1beta1"}),
-        ({"api/all": "true", "api/alpha": "false"}, {"batch/v1beta1"}, {"coordination.k8s.io/v1alpha2"}),
+        ({"api/all": "true", "api/alpha": "false"}, {"batch/v1beta1"}, {"resource.k8s.io/v1alpha3"}),
         ({"autoscaling/v2": "false"}, {"autoscaling/v1"}, {"autoscaling/v2"}),
     ],
 )

@@ -1,0 +1,81 @@
+"""Which fields of which kinds belong to which feature gate. ``catalog`` gives each kind those whose gate is off.
+
+Source: upstream's ``+featureGate`` tags in k8s.io/api and the ``dropDisabledFields`` functions of its strategies.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from component.featuregates import Gates
+from controlplane.apiserver.registry.disabled_fields import EACH, Path
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_SOURCES = ("volumes", EACH, "projected", "sources", EACH)
+
+POD_SPEC: Mapping[Path, str] = {
+    ("schedulingGroup",): "GenericWorkload",
+    ("hostnameOverride",): "HostnameOverride",
+    ("resources",): "PodLevelResources",
+    ("securityContext", "seLinuxChangePolicy"): "SELinuxChangePolicy",
+    (*_SOURCES, "clusterTrustBundle"): "ClusterTrustBundleProjection",
+    (*_SOURCES, "podCertificate"): "PodCertificateRequest",
+    ("volumes", EACH, "image"): "ImageVolume",
+    **{(kind, EACH, "lifecycle", "stopSignal"): "ContainerStopSignals" for kind in _CONTAINERS},
+    **{(kind, EACH, "restartPolicyRules"): "ContainerRestartRules" for kind in _CONTAINERS},
+    **{(kind, EACH, "env", EACH, "valueFrom", "fileKeyRef"): "EnvFiles" for kind in _CONTAINERS},
+}
+
+# where a kind has a pod's spec
+POD_SPECS: Mapping[str, Path] = {
+    "pods": ("spec",),
+    "podtemplates": ("template", "spec"),
+    "replicationcontrollers": ("spec", "template", "spec"),
+    "daemonsets.apps": ("spec", "template", "spec"),
+    "deployments.apps": ("spec", "template", "spec"),
+    "replicasets.apps": ("spec", "template", "spec"),
+    "statefulsets.apps": ("spec", "template", "spec"),
+    "jobs.batch": ("spec", "template", "spec"),
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+
+_POD_GROUP: Mapping[str, str] = {
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    "priority": "WorkloadAwarePreemption",
+    "priorityClassName": "WorkloadAwarePreemption",
+    "disruptionMode": "WorkloadAwarePreemption",
+    "resourceClaims": "DRAWorkloadResourceClaims",
+}
+
+_DEVICE = ("spec", "devices", EACH)
+
+KINDS: Mapping[str, Mapping[Path, str]] = {
+    "horizontalpodautoscalers.autoscaling": {
+        ("spec", "behavior", direction, "tolerance"): "HPAConfigurableTolerance" for direction in ("scaleUp", "scaleDown")
+    },
+    "statefulsets.apps": {("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"): "MaxUnavailableStatefulSet"},
+    "persistentvolumeclaims": {("spec", "dataSourceRef", "namespace"): "CrossNamespaceVolumeDataSource"},
+    "leases.coordination.k8s.io": {
+        ("spec", "strategy"): "CoordinatedLeaderElection",
+        ("spec", "preferredHolder"): "CoordinatedLeaderElection",
+    },
+    "csidrivers.storage.k8s.io": {("spec", "preventPodSchedulingIfMissing"): "VolumeLimitScaling"},
+    "podgroups.scheduling.k8s.io": {("spec", field): gate for field, gate in _POD_GROUP.items()},
+    "workloads.scheduling.k8s.io": {("spec", "podGroupTemplates", EACH, field): gate for field, gate in _POD_GROUP.items()},
+    "resourceslices.resource.k8s.io": {
+        (*_DEVICE, *inside, "attributes", EACH, field): "DRAListTypeAttributes"
+        for inside in ((), ("basic",))  # the second is v1beta1's
+        for field in ("bools", "ints", "strings", "versions")
+    },
+}
+
+
+def disabled(resource: str, gates: Gates) -> tuple[Path, ...]:
+    """The paths of ``resource`` (``plural.group``) whose gate is off."""
+    return tuple(path for path, gate in of(resource) if not gates.enabled(gate))
+
+
+def of(resource: str) -> Iterator[tuple[Path, str]]:
+    """Every gated field of a kind, with its gate."""
+    yield from KINDS.get(resource, {}).items()
+    if resource in POD_SPECS:
+        for path, gate in POD_SPEC.items():
+            yield (*POD_SPECS[resource], *path), gate
