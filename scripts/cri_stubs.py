@@ -10,6 +10,8 @@ PROTOS = (
     "cri/api/runtime_v1.proto",
     "controlplane/apiserver/storage/backends/etcd/api/etcd_v3.proto",
     "controlplane/apiserver/storage/encryption/api/kms_v2.proto",
+    "node/kubelet/pluginregistration/api/registration_v1.proto",
+    "node/kubelet/volumes/csi/api/csi_v1.proto",
 )
 
 

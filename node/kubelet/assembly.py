@@ -35,6 +35,7 @@ from node.kubelet.mirror import MirrorPods
 from node.kubelet.node_status import NodeReporter, RuntimeFacts
 from node.kubelet.objects import CachedObjects
 from node.kubelet.pleg import Pleg
+from node.kubelet.pluginregistration.watcher import PluginWatcher
 from node.kubelet.pod_manager import PodManager
 from node.kubelet.pod_sync import Tools
 from node.kubelet.pod_workers import PodWorkers
@@ -51,8 +52,13 @@ from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.stats.pods import PodUsage
 from node.kubelet.status import StatusManager
+from node.kubelet.volumes.csi.in_use import InUse
+from node.kubelet.volumes.csi.plugin import Csi
+from node.kubelet.volumes.csi.registry import CsiRegistry
+from node.kubelet.volumes.csi.resize import Resized
 from node.kubelet.volumes.local_path import LocalPaths
 from node.kubelet.volumes.manager import Manager as VolumeManager
+from node.kubelet.volumes.tokens import Tokens
 from node.network.manager import PodNetwork
 from node.network.routes import NetlinkRoutes, PodRoutes
 
@@ -113,6 +119,8 @@ class Parts:
     facade: Facade
     static: StaticFiles | None
     local_paths: LocalPaths | None
+    drivers: CsiRegistry
+    plugins: PluginWatcher
     look: Callable[[], Awaitable[RuntimeFacts]]
 
 
@@ -131,8 +139,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def seen() -> Mapping[str, Any] | None:
         return node.lister.get(given.node_name)
 
+    drivers = CsiRegistry(client, given.node_name)
     host = replace(
-        _host(given, objects, _volumes(given, objects, seen), events, metrics, services),
+        _host(given, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
     )
 
@@ -182,14 +191,27 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
         local_paths=_local_paths(given, informers),
+        drivers=drivers,
+        plugins=PluginWatcher(config.root_dir / "plugins_registry", {"CSIPlugin": drivers}, clock),
         look=look,
     )
 
 
-def _volumes(given: Given, objects: CachedObjects, node: Callable[[], Mapping[str, Any] | None]) -> VolumeManager:
-    config = given.config
+def _volumes(
+    given: Given,
+    objects: CachedObjects,
+    drivers: CsiRegistry,
+    events: PodEvents,
+    node: Callable[[], Mapping[str, Any] | None],
+) -> VolumeManager:
+    config, client, clock, name = given.config, given.client, given.clock, given.node_name
+
+    def csi(tokens: Tokens) -> Csi:
+        used, resized = InUse(client, name, node), Resized(client, events, name)
+        return Csi(config.root_dir, name, drivers, objects, tokens, clock, used, resized)
+
     allocatable = partial(node_status.allocatable, config, given.machine)
-    return VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=given.clock, node=node)
+    return VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock, node=node, csi=csi)
 
 
 def _local_paths(given: Given, informers: InformerFactory) -> LocalPaths | None:

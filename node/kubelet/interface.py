@@ -78,6 +78,14 @@ class ObjectSource(Protocol):
         """A PersistentVolume, as it is now."""
         ...
 
+    async def csi_driver(self, name: str) -> Mapping[str, Any] | None:
+        """The CSIDriver object, if there is one."""
+        ...
+
+    async def volume_attachment(self, name: str) -> Mapping[str, Any]:
+        """As it is now: a pod waits for it."""
+        ...
+
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """TokenRequest with that ``spec`` (audiences, expirationSeconds, boundObjectRef); the whole answer. Not cached."""
         ...

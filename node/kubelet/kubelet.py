@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from apimachinery.errors import StatusError
 from client import kubeconfig
 from client.rest import Client
 from component import logs, serving, tls
@@ -70,6 +71,8 @@ class Kubelet:
     def _prepare(self) -> KubeletConfig:
         """Make the directories; the configuration with this machine's own address where none was given."""
         self._config.root_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
+        for name in ("plugins", "plugins_registry"):
+            (self._config.root_dir / name).mkdir(exist_ok=True, mode=0o750)
         self._config.pod_logs_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
         if self._config.node_ip:
             return self._config
@@ -94,6 +97,8 @@ class Kubelet:
             if parts.routes is not None:
                 tasks.keep("pod routes", parts.routes.run)
             tasks.keep("log rotation", parts.rotator.run)
+            tasks.keep("plugins", parts.plugins.run)
+            tasks.start("CSI node", self._csi_node(parts))
             if parts.local_paths is not None:
                 tasks.keep("local paths", parts.local_paths.run)
             await self._first_look(parts.pleg)
@@ -113,6 +118,16 @@ class Kubelet:
                 tasks.keep("shutdown", parts.shutdown.run)
             self.ready.set()
             _log.info("Kubelet is working", node=given.node_name, pods=len(parts.wanted.pods()))
+
+    async def _csi_node(self, parts: Parts) -> None:
+        """Once there is a Node, it has a CSINode, drivers or not."""
+        while True:
+            try:
+                await parts.drivers.ensure_node()
+                return
+            except (StatusError, OSError) as error:
+                _log.v(2, "Cannot write the CSINode yet", err=error)
+                await self._clock.sleep(1.0)
 
     async def _first_look(self, pleg: Pleg) -> None:
         """What runs must be known before any pod is decided upon, or it would be started a second time."""

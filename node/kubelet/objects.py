@@ -9,8 +9,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
-from apimachinery.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SECRETS, SERVICE_ACCOUNTS
+from apimachinery.resources import (
+    CONFIG_MAPS,
+    CSI_DRIVERS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    VOLUME_ATTACHMENTS,
+)
 from client.rest import Client
 from component.clock import Clock
 
@@ -48,6 +57,17 @@ class CachedObjects:
     async def volume(self, name: str) -> Mapping[str, Any]:
         return await self._client.get(PERSISTENT_VOLUMES, name)
 
+    async def csi_driver(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            return await self._get(CSI_DRIVERS, "", name)
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def volume_attachment(self, name: str) -> Mapping[str, Any]:
+        return await self._client.get(VOLUME_ATTACHMENTS, name)
+
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": dict(spec)}
         return await self._client.post_subresource(SERVICE_ACCOUNTS, name, "token", body, namespace)
@@ -60,7 +80,7 @@ class CachedObjects:
                 until, held = self._held.get(key, (0.0, {}))
                 if self._clock.monotonic() < until:
                     return held
-                fetched = await self._client.get(gvr, name, namespace)
+                fetched = await self._client.get(gvr, name, namespace or None)
                 self._held[key] = (self._clock.monotonic() + self._ttl, fetched)
                 return fetched
         finally:

@@ -9,6 +9,7 @@ from node.kubelet.interface import Mount, Pod
 from node.kubelet.volumes.claims import Persistent
 
 VOLUMES = "volumes"
+DEVICES = "volumeDevices"
 SUBPATHS = "volume-subpaths"
 PLUGINS = "plugins"  # marks of plugins, beside the volumes
 

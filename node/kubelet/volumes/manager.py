@@ -16,7 +16,8 @@ from component.clock import Clock, RealClock
 from component.process import RealRunner, Runner
 from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError
 from node.kubelet.volumes import claims, mounts, subpath
-from node.kubelet.volumes.contract import PLUGINS, SUBPATHS, VOLUMES, Plugin, VolumeRequest, directory_of
+from node.kubelet.volumes.contract import DEVICES, PLUGINS, SUBPATHS, VOLUMES, Plugin, VolumeRequest, directory_of
+from node.kubelet.volumes.csi.plugin import Csi
 from node.kubelet.volumes.plugins.config_map import ConfigMap
 from node.kubelet.volumes.plugins.downward_api import DownwardAPI
 from node.kubelet.volumes.plugins.empty_dir import EmptyDir
@@ -27,6 +28,8 @@ from node.kubelet.volumes.plugins.projected import Projected
 from node.kubelet.volumes.plugins.secret import Secret
 from node.kubelet.volumes.tokens import Tokens
 
+_WITH_CLAIM = ("persistentVolumeClaim", "ephemeral")
+_CSI_REFRESH = 60.0
 _log = logs.get(__name__)
 
 
@@ -46,11 +49,12 @@ class Manager:
         clock: Clock | None = None,
         node: Callable[[], Mapping[str, Any] | None] = lambda: None,
         runner: Runner | None = None,
+        csi: Callable[[Tokens], Csi] | None = None,
     ) -> None:
         clock = clock or RealClock()
         self._root, self._source, self._node = root, source, node
         self._tokens = Tokens(source, clock)
-        self._plugins: Mapping[str, Plugin] = {
+        self._plugins: dict[str, Plugin] = {
             "emptyDir": EmptyDir(allocatable),
             "hostPath": HostPath(),
             "configMap": ConfigMap(source, clock),
@@ -59,8 +63,15 @@ class Manager:
             "downwardAPI": DownwardAPI(allocatable, clock),
             "image": Image(),
         }
+        self._csi = csi(self._tokens) if csi is not None else None
+        if self._csi is not None:
+            self._csi.recover()
+        self._clock = clock
+        self._looked: dict[tuple[str, str], float] = {}
         self._local = Local(root, runner or RealRunner(clock))
-        self._persistent: Mapping[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
+        self._persistent: dict[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
+        if self._csi is not None:
+            self._plugins["csi"] = self._persistent["csi"] = self._csi
 
     async def mount(self, pod: Pod, pod_dir: Path) -> Mapping[str, Mount]:
         mounted = {}
@@ -72,8 +83,26 @@ class Manager:
         pod_dir = self._root / "pods" / pod["metadata"]["uid"]
         for volume in pod["spec"].get("volumes") or ():
             kind = kind_of(volume)
-            if kind in self._plugins and self._plugins[kind].refreshes:
+            if kind in ("csi", *_WITH_CLAIM):
+                await self._refresh_csi(pod, pod_dir, volume)
+            elif kind in self._plugins and self._plugins[kind].refreshes:
                 await self._set_up(pod, pod_dir, volume)
+
+    async def _refresh_csi(self, pod: Pod, pod_dir: Path, entry: Mapping[str, Any]) -> None:
+        """Whether a claim has grown, or its driver wants to publish anew, is asked less often: it takes two reads."""
+        key = (str(pod["metadata"]["uid"]), str(entry["name"]))
+        now = self._clock.monotonic()
+        if self._csi is None or now - self._looked.setdefault(key, now) < _CSI_REFRESH:
+            return
+        self._looked[key] = now
+        persistent = await claims.resolve(self._source, pod, entry, started=True)
+        if persistent is not None and volumes.source_of(persistent.volume)[0] != "csi":
+            return
+        try:
+            _, request = self._request(pod, pod_dir, entry, persistent)
+            await self._csi.refresh(request)
+        except (VolumeError, StatusError, OSError) as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{entry["name"]}" : {error}') from error
 
     async def sub_path(self, mount: Mount, path: str, pod_dir: Path, volume: str, container: str, index: int) -> Path:
         """What to bind for a volumeMount with ``subPath`` (expanded): a path that no link can bend. See ``subpath.py``."""
@@ -82,16 +111,23 @@ class Manager:
 
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         self._tokens.forget(uid)
+        for key in [key for key in self._looked if key[0] == uid]:
+            del self._looked[key]
         try:
-            # subpath binds point into the volumes, so they go first
-            await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS, VOLUMES, PLUGINS))
-        except OSError as error:
+            # subpath binds point into the volumes, so they go first; what drivers have mounted they unmount themselves
+            await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS,))
+            if self._csi is not None:
+                await self._csi.tear_down(uid, pod_dir)
+            await asyncio.to_thread(mounts.clear, pod_dir, (VOLUMES, DEVICES, PLUGINS))
+        except (OSError, VolumeError) as error:
             raise VolumeError(f"volumes of pod {uid} cannot be removed: {error}") from error
 
     async def sweep(self) -> None:
         try:
             await self._local.sweep()
-        except OSError as error:
+            if self._csi is not None:
+                await self._csi.sweep()
+        except (OSError, VolumeError) as error:
             _log.warning("Volumes that no pod uses cannot be unmounted", err=error)
 
     async def _set_up(self, pod: Pod, pod_dir: Path, entry: Mapping[str, Any]) -> Mount:

@@ -33,6 +33,14 @@ class Tokens:
     _busy: dict[tuple[str, str, str, int], asyncio.Lock] = field(default_factory=dict)
 
     async def get(self, pod: Pod, audience: str, seconds: int) -> str:
+        return (await self._get(pod, audience, seconds)).text
+
+    async def get_with_expiry(self, pod: Pod, audience: str, seconds: int) -> tuple[str, str]:
+        """The token and when it expires, as CSI drivers are told."""
+        token = await self._get(pod, audience, seconds)
+        return token.text, times.format_time(token.expires)
+
+    async def _get(self, pod: Pod, audience: str, seconds: int) -> _Token:
         metadata, spec = pod["metadata"], pod["spec"]
         account = spec.get("serviceAccountName") or "default"
         key = (metadata["uid"], account, audience, seconds)
@@ -40,15 +48,15 @@ class Tokens:
             held = self._held.get(key)
             now = self.clock.now()
             if held is not None and now < held.renew_at:
-                return held.text
+                return held
             try:
                 fresh = await self._request(pod, account, audience, seconds)
             except Exception:
                 if held is not None and now < held.expires:
-                    return held.text
+                    return held
                 raise
             self._held[key] = fresh
-            return fresh.text
+            return fresh
 
     def forget(self, uid: str) -> None:
         for key in [key for key in self._held if key[0] == uid]:

@@ -1,0 +1,1 @@
+"""Plugins of the kubelet: found by their sockets, asked who they are, told whether they are wanted."""
