@@ -19,7 +19,6 @@ from apimachinery.meta import (
     namespace_of,
     remove_annotation,
     remove_finalizer,
-    set_annotation,
     uid_of,
 )
 from apimachinery.objects import local_path, volumes
@@ -28,7 +27,8 @@ from controlplane.controllers.controller import Environment, Loop
 
 CLASS_NAME = "local-path"
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
-_CLAIM, _VOLUME = "claim:", "volume:"
+_CLAIM, _VOLUME, _NODE = "claim:", "volume:", "node:"
+_NAME_MAX = 255
 _BY_NODE = "local-path-node"
 _HOSTNAME = "kubernetes.io/hostname"
 _MODES = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
@@ -49,24 +49,29 @@ class LocalPathProvisioner:
         self._volumes.add_index(_BY_NODE, _node_labels)
         self._loop = Loop(self.name, self.reconcile, env, workers)
         self._claims.add_handler(on_add=self._claim_seen, on_update=lambda old, new: self._claim_seen(new))
-        self._volumes.add_handler(on_add=self._volume_seen, on_update=lambda old, new: self._volume_seen(new))
-        self._nodes.add_handler(on_update=self._node_seen, on_delete=self._look_at_volumes)
+        seen = self._volume_seen
+        self._volumes.add_handler(on_add=seen, on_update=lambda old, new: seen(new), on_delete=seen)
+        self._nodes.add_handler(on_add=self._look_at_volumes, on_update=self._node_seen, on_delete=self._look_at_volumes)
 
     def _claim_seen(self, claim: Object) -> None:
         if annotations_of(claim).get(volumes.PROVISIONER) == local_path.PROVISIONER and not volumes.volume_of(claim):
             self._loop.add(_CLAIM + key_of(claim))
 
     def _volume_seen(self, volume: Object) -> None:
-        if is_ours(volume):
+        if local_path.is_ours(volume):
             self._loop.add(_VOLUME + name_of(volume))
+            if (node := self._node_of(volume)) is not None:
+                self._loop.add(_NODE + name_of(node))
 
     def _node_seen(self, old: Object, new: Object) -> None:
-        if local_path.deleted_on(old) != local_path.deleted_on(new):
+        """What the kubelet has deleted, and what somebody did to our list."""
+        if any(local_path.listed(old, key) != local_path.listed(new, key) for key in (local_path.DELETE, local_path.DELETED)):
             self._look_at_volumes(new)
 
     def _look_at_volumes(self, node: Object) -> None:
+        self._loop.add(_NODE + name_of(node))
         for volume in self._volumes.lister.by_index(_BY_NODE, local_path.node_label(name_of(node))):
-            self._volume_seen(volume)
+            self._loop.add(_VOLUME + name_of(volume))
 
     async def run(self) -> None:
         if self._classes.lister.get(CLASS_NAME) is None:
@@ -82,6 +87,11 @@ class LocalPathProvisioner:
             claim = self._claims.lister.get_key(key.removeprefix(_CLAIM))
             if claim is not None and not is_deleting(claim) and not volumes.volume_of(claim):
                 await self._provision(claim)
+            return None
+        if key.startswith(_NODE):
+            node = self._nodes.lister.get(key.removeprefix(_NODE))
+            if node is not None:
+                await self._ask(node)
             return None
         volume = self._volumes.lister.get_key(key.removeprefix(_VOLUME))
         if volume is not None:
@@ -115,29 +125,31 @@ class LocalPathProvisioner:
             return
         self._tell(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {wanted}")
 
+    async def _ask(self, node: Object) -> None:
+        """Have the node's kubelet delete the directories of volumes that nobody may want any more."""
+        mine = self._volumes.lister.by_index(_BY_NODE, local_path.node_label(name_of(node)))
+        wanted = {local_path.directory(volume) for volume in mine if local_path.is_ours(volume) and is_over(volume)}
+        if wanted != local_path.listed(node, local_path.DELETE):
+            body = {"metadata": {"annotations": {local_path.DELETE: local_path.joined(wanted)}}}
+            await self._client.patch(NODES, name_of(node), body)
+
     async def _release(self, volume: Object) -> None:
-        """Have the directory of a volume deleted that nobody may want any more, and then the volume itself."""
-        policy = volume["spec"].get("persistentVolumeReclaimPolicy")
-        released = (volume.get("status") or {}).get("phase") == "Released"
-        if policy != "Delete":
+        """Let a volume go once its directory is gone, or if that stays, or if its node is no more."""
+        if volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete":
             if is_deleting(volume):
                 await self._let_go(volume)  # what is retained stays on the disk
             return
-        if not released and not (is_deleting(volume) and (volume.get("status") or {}).get("phase") != "Bound"):
-            return
-        if local_path.DELETE not in annotations_of(volume):
-            changed = clone(volume)
-            set_annotation(changed, local_path.DELETE, "true")
-            await self._client.update(PERSISTENT_VOLUMES, changed)
-            return
-        label = labels_of(volume)[local_path.NODE_LABEL]
-        node = next((each for each in self._nodes.lister.list() if local_path.node_label(name_of(each)) == label), None)
-        if node is not None and name_of(volume) not in local_path.deleted_on(node):
+        node = self._node_of(volume)
+        if not is_over(volume) or (node is not None and not _is_deleted(volume, node)):
             return  # the node's annotation will wake us
         if not is_deleting(volume):
             await self._client.delete(PERSISTENT_VOLUMES, name_of(volume), preconditions={"uid": uid_of(volume)})
             return
         await self._let_go(volume)
+
+    def _node_of(self, volume: Object) -> Object | None:
+        label = labels_of(volume).get(local_path.NODE_LABEL)
+        return next((node for node in self._nodes.lister.list() if local_path.node_label(name_of(node)) == label), None)
 
     async def _let_go(self, volume: Object) -> None:
         changed = clone(volume)
@@ -148,10 +160,18 @@ class LocalPathProvisioner:
         self._recorder.event(claim, kind, reason, text)
 
 
-def is_ours(volume: Object) -> bool:
-    return annotations_of(volume).get(volumes.PROVISIONED_BY) == local_path.PROVISIONER and local_path.NODE_LABEL in labels_of(
-        volume
-    )
+def is_over(volume: Object) -> bool:
+    """Whether the data of a volume shall go: its claim is gone, or never was, and the policy says so. Pure."""
+    if volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete":
+        return False
+    phase = (volume.get("status") or {}).get("phase")
+    return phase == "Released" or (is_deleting(volume) and phase != "Bound")
+
+
+def _is_deleted(volume: Object, node: Object) -> bool:
+    """Deleted because we asked: an answer that is older than the question does not count."""
+    name = local_path.directory(volume)
+    return name in local_path.listed(node, local_path.DELETE) and name in local_path.listed(node, local_path.DELETED)
 
 
 def volume_name(claim: Object) -> str:
@@ -178,7 +198,7 @@ def volume_for(claim: Object, kind: Object, node: Object | None, root: PurePosix
         "volumeMode": "Filesystem",
         "persistentVolumeReclaimPolicy": kind.get("reclaimPolicy") or "Delete",
         "storageClassName": name_of(kind),
-        "local": {"path": str(root / f"{name}_{namespace_of(claim)}_{name_of(claim)}")},
+        "local": {"path": str(root / f"{name}_{namespace_of(claim)}_{name_of(claim)}"[:_NAME_MAX])},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
         "claimRef": {
             "kind": "PersistentVolumeClaim",

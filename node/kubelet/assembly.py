@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from apimachinery.objects import local_path
-from apimachinery.resources import NODES, PERSISTENT_VOLUMES, SERVICES
+from apimachinery.resources import NODES, SERVICES
 from client.events import Recorder
 from client.informer import Informer, InformerFactory
 from client.rest import Client
@@ -190,7 +189,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
-        local_paths=_local_paths(given, informers),
+        local_paths=_local_paths(given, node),
         drivers=drivers,
         plugins=PluginWatcher(config.root_dir / "plugins_registry", {"CSIPlugin": drivers}, clock),
         look=look,
@@ -211,16 +210,14 @@ def _volumes(
         return Csi(config.root_dir, name, drivers, objects, tokens, clock, used, resized)
 
     allocatable = partial(node_status.allocatable, config, given.machine)
-    return VolumeManager(objects, config.root_dir, allocatable=allocatable, clock=clock, node=node, csi=csi)
+    return VolumeManager(
+        objects, config.root_dir, allocatable=allocatable, clock=clock, node=node, csi=csi, local_paths=config.local_path_dir
+    )
 
 
-def _local_paths(given: Given, informers: InformerFactory) -> LocalPaths | None:
+def _local_paths(given: Given, node: Informer) -> LocalPaths | None:
     root = given.config.local_path_dir
-    if root is None:
-        return None
-    label = f"{local_path.NODE_LABEL}={local_path.node_label(given.node_name)}"
-    held = informers.informer(PERSISTENT_VOLUMES, label_selector=label)
-    return LocalPaths(given.client, held, root, given.node_name, given.clock)
+    return LocalPaths(given.client, node, root, given.node_name, given.clock) if root is not None else None
 
 
 def problems(pleg: Pleg) -> Sequence[str]:

@@ -268,6 +268,7 @@ _OURS = {
         rule(f"create delete update patch {_READ}", "core", "persistentvolumes"),
         rule(f"update patch {_READ}", "core", "persistentvolumeclaims"),
         rule(_READ, "core", "nodes pods"),
+        rule("patch", "core", "nodes"),  # an annotation asks the kubelet to delete directories
         _EVENTS,
     ),
 }

@@ -38,6 +38,8 @@ class Accounts:
             password=None,
             exec_plugin=None,
             impersonate=None,
+            source=None,  # read again, the kubeconfig would bring the manager's own certificate back
+            source_context=None,
         )
         self._manager, self._config = manager, config
         self._pool = AioTransport(config, manager.user_agent, manager.clock)

@@ -50,6 +50,7 @@ class Manager:
         node: Callable[[], Mapping[str, Any] | None] = lambda: None,
         runner: Runner | None = None,
         csi: Callable[[Tokens], Csi] | None = None,
+        local_paths: Path | None = None,
     ) -> None:
         clock = clock or RealClock()
         self._root, self._source, self._node = root, source, node
@@ -68,7 +69,7 @@ class Manager:
             self._csi.recover()
         self._clock = clock
         self._looked: dict[tuple[str, str], float] = {}
-        self._local = Local(root, runner or RealRunner(clock))
+        self._local = Local(root, runner or RealRunner(clock), local_paths)
         self._persistent: dict[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
         if self._csi is not None:
             self._plugins["csi"] = self._persistent["csi"] = self._csi

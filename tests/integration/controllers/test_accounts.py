@@ -22,6 +22,7 @@ async def test_a_controller_speaks_as_its_account_and_may_no_more_than_that() ->
         Accounts(manager) as accounts,
     ):
         publisher = accounts.client("root-ca-cert-publisher")
+        assert publisher.config.source is None  # what would be read again is the manager's kubeconfig, and its certificate
         about = (await publisher.create(REVIEWS, REVIEW))["status"]["userInfo"]
         assert about["username"] == "system:serviceaccount:kube-system:root-ca-cert-publisher"
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}

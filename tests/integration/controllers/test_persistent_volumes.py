@@ -180,14 +180,19 @@ async def test_a_local_path_volume_from_claim_to_deletion(client: Client) -> Non
     assert volume["spec"]["local"] == {"path": f"{ROOT}/{name}_default_c"}
     await client.delete(CLAIMS, "c", "default")
 
-    async def marked() -> bool:
-        held = await client.get(VOLUMES, name)
-        return held["metadata"]["annotations"].get(local_path.DELETE) == "true"
+    async def asked() -> bool:
+        held = await client.get(NODES, "node-1")
+        return local_path.listed(held, local_path.DELETE) == {f"{name}_default_c"}
 
-    await eventually(marked)
+    await eventually(asked)
     assert not await gone(client, VOLUMES, name)  # before the node has deleted the directory
-    await client.patch(NODES, "node-1", {"metadata": {"annotations": {local_path.DELETED: name}}})
+    await client.patch(NODES, "node-1", {"metadata": {"annotations": {local_path.DELETED: f"{name}_default_c"}}})
     await eventually(lambda: gone(client, VOLUMES, name))
+
+    async def forgotten() -> bool:
+        return not local_path.listed(await client.get(NODES, "node-1"), local_path.DELETE)
+
+    await eventually(forgotten)
 
 
 async def test_csi_volumes_are_attached_while_pods_use_them(client: Client) -> None:

@@ -10,9 +10,10 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from apimachinery.objects import local_path as names
 from component.process import Runner
 from node.kubelet.interface import Mount, VolumeError
-from node.kubelet.volumes import filesystem, mounts, ownership
+from node.kubelet.volumes import filesystem, local_path, mounts, ownership
 from node.kubelet.volumes.contract import VolumeRequest
 
 NAME = "kubernetes.io/local-volume"
@@ -20,10 +21,11 @@ NAME = "kubernetes.io/local-volume"
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """``root`` is the kubelet's."""
+    """``root`` is the kubelet's; ``local_paths`` holds the directories of the cluster's own provisioner, if there is one."""
 
     root: Path
     runner: Runner
+    local_paths: Path | None = None
     name: str = NAME
     refreshes: bool = False
 
@@ -36,9 +38,11 @@ class Local:
         path = str(request.source.get("path") or "")
         if not path or ".." in path.split("/"):
             raise VolumeError("local volume: path must be given and must not contain '..'")
-        mode = await asyncio.to_thread(_mode_of, path)
         persistent = request.persistent
         assert persistent is not None
+        if self.local_paths is not None and names.is_ours(persistent.volume):
+            await asyncio.to_thread(local_path.make, self.local_paths, path)
+        mode = await asyncio.to_thread(_mode_of, path)
         if persistent.is_block:
             if not stat.S_ISBLK(mode):
                 raise VolumeError(f"path {path} for local volume with volumeMode Block is not a block device")

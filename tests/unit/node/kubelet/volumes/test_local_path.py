@@ -9,8 +9,12 @@ import pytest
 from apimachinery.objects import local_path
 from client.informer import Informer
 from component.clock import FakeClock
-from node.kubelet.volumes.local_path import LocalPaths, inside
-from tests.support.storage import make_volume
+from node.kubelet.volumes.local_path import LocalPaths, inside, make
+
+
+def node(version: int, **annotations: str) -> dict[str, Any]:
+    named = {getattr(local_path, key): value for key, value in annotations.items()}
+    return {"metadata": {"name": "node-1", "uid": "n", "resourceVersion": str(version), "annotations": named}}
 
 
 class Writes:
@@ -29,25 +33,32 @@ async def until(wanted: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_directories_come_and_go_with_what_volumes_say(tmp_path: Path) -> None:
+async def test_directories_are_deleted_when_that_is_asked_and_told(tmp_path: Path) -> None:
     root, precious = tmp_path / "volumes", tmp_path / "precious"
-    precious.mkdir()
-    held, client = Informer("volumes"), Writes()
-    await held.replace([make_volume("v", local={"path": str(root / "v")})])
-    run = asyncio.ensure_future(LocalPaths(client, held, root, "node-1", FakeClock()).run())  # type: ignore[arg-type]
-    await until((root / "v").is_dir)
-    assert (root / "v").stat().st_mode & 0o777 == 0o777
-    (root / "v/file").write_text("x")
+    for folder in (root / "v", root / "w", precious):
+        folder.mkdir(parents=True)
     (root / "v/link").symlink_to(precious)
-    marked = {local_path.DELETE: "true"}
-    outside = make_volume("w", local={"path": str(precious)}, annotations=marked)
-    await held.apply([("MODIFIED", make_volume("v", local={"path": str(root / "v")}, annotations=marked)), ("ADDED", outside)])
-    await until(lambda: client.noted == ["v,w"])  # what is not ours to delete is none of the provisioner's any more
+    held, client = Informer("nodes"), Writes()
+    await held.replace([node(1, DELETE="v/../precious/..")])
+    run = asyncio.ensure_future(LocalPaths(client, held, root, "node-1", FakeClock()).run())  # type: ignore[arg-type]
+    await until(lambda: client.noted == ["precious/v"])  # names alone count: what is elsewhere is not ours to find
     assert not (root / "v").exists()
     assert precious.is_dir()
-    await held.apply([("DELETED", outside), ("DELETED", make_volume("v", annotations=marked))])
-    await until(lambda: client.noted == ["v,w", None])
+    assert (root / "w").is_dir()
+    await held.apply([("MODIFIED", node(2, DELETE="v/../precious/..", DELETED="precious/v"))])
+    await held.apply([("MODIFIED", node(3, DELETED="precious/v"))])
+    await until(lambda: client.noted == ["precious/v", None])
     run.cancel()
+
+
+def test_a_directory_is_made_once_for_everybody(tmp_path: Path) -> None:
+    make(tmp_path / "volumes", str(tmp_path / "volumes/v"))
+    assert (tmp_path / "volumes/v").stat().st_mode & 0o777 == 0o777
+    (tmp_path / "volumes/v").chmod(0o700)  # somebody's choice, which stays
+    make(tmp_path / "volumes", str(tmp_path / "volumes/v"))
+    assert (tmp_path / "volumes/v").stat().st_mode & 0o777 == 0o700
+    make(tmp_path / "volumes", str(tmp_path / "elsewhere"))
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize("path", ["/a", "/a/b/c", "/a/../b", "a/b", "/a/b/../../etc", "/other/b", ""])
