@@ -77,7 +77,9 @@ class EncryptedBackend:
         return replace(found, items=[await self._opened(item) for item in found.items])
 
     async def commit(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> Commit:
-        outcome = await self._backend.commit(conditions, [await self._closed(one) for one in operations])
+        if any(self._transformer(one.key) is not None for one in operations):  # most are of resources that are stored as they are
+            operations = [await self._closed(one) for one in operations]
+        outcome = await self._backend.commit(conditions, operations)
         if outcome.succeeded or not any(outcome.current):
             return outcome
         return replace(outcome, current=tuple([item and await self._opened(item) for item in outcome.current]))
@@ -89,20 +91,21 @@ class EncryptedBackend:
 
     async def watch(self, prefix: str, after: int) -> AsyncIterator[Sequence[BackendEvent]]:
         async for batch in self._backend.watch(prefix, after):
-            yield [await self._seen(event) for event in batch]
+            yield [await self._seen(event) for event in batch] if any(map(self._concerns, batch)) else batch
+
+    def _concerns(self, event: BackendEvent) -> bool:
+        value = event.value
+        return value is not None and (self._transformer(event.key) is not None or value.startswith(UNREADABLE))
 
     async def _seen(self, event: BackendEvent) -> BackendEvent:
         """One value that cannot be read must not end the watch of all others; see ``is_unreadable``.
 
         A key that cannot be had right now does end it; the feed begins again where it was.
         """
-        if event.value is None:
-            return event
-        transformer = self._transformer(event.key)
-        if transformer is None and not event.value.startswith(UNREADABLE):
+        if event.value is None or not self._concerns(event):
             return event
         try:
-            return replace(event, value=(await self._open(transformer, event.key, event.value))[0])
+            return replace(event, value=(await self._open(self._transformer(event.key), event.key, event.value))[0])
         except KeyUnavailableError:
             raise
         except TransformError as error:
