@@ -4,12 +4,14 @@
 
 Promised: a candidate takes over only after it has itself seen the record unchanged for a whole lease duration, so clocks
 of different machines need not agree, only run at about the same speed. A leader that cannot renew within the renew
-deadline stops its work before others may begin.
-Not promised: fencing. A leader that is paused for longer than the lease duration may still send requests when it wakes.
+deadline stops its work before others may begin. A leader that was paused (its process, its machine) and wakes as one no
+more sends no change: its client asks :meth:`LeaderElector.check` before each.
+Not promised: that a change which was already on its way when the pause began arrives before the next leader's.
 """
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +22,7 @@ from apimachinery.resources import LEASES
 from apimachinery.times import format_micro_time
 from client.rest import Client, is_not_found
 from component import logs
-from component.clock import Clock, timeout
+from component.clock import Clock, RealClock, timeout
 from component.errors import OperatorError
 from component.tasks import Backoff, jitter
 
@@ -63,7 +65,9 @@ class LeaderElector:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         release_on_exit: bool = True,
+        elapsed: Callable[[], float] | None = None,
     ) -> None:
+        """``elapsed`` gives seconds that also pass while the machine sleeps; the clock's own by default."""
         self._client, self._name, self._namespace, self._identity = client, name, namespace, identity
         self._timing = timing or Timing()
         self._clock = clock or client.clock
@@ -71,10 +75,22 @@ class LeaderElector:
         self._release_on_exit = release_on_exit
         self._lease: dict[str, Any] | None = None
         self._seen_at = 0.0
+        self._renewed_at: float | None = None
+        self._elapsed = elapsed or (_since_boot if isinstance(self._clock, RealClock) else self._clock.monotonic)
 
     @property
     def is_leader(self) -> bool:
         return self.holder == self._identity
+
+    def check(self) -> None:
+        """Whether others must still take this candidate for the leader. Raises LeadershipLostError when that is not sure.
+
+        They wait a whole lease duration after they have seen a renewal, which was after it had been begun here. What lies
+        between the last moment allowed here and then is for requests under way.
+        """
+        allowed = self._timing.retry_period + self._timing.renew_deadline
+        if self._renewed_at is None or self._elapsed() - self._renewed_at > allowed:
+            raise LeadershipLostError(f"the lease {self._namespace}/{self._name} may be another's by now: nothing is changed")
 
     @property
     def holder(self) -> str:
@@ -152,8 +168,10 @@ class LeaderElector:
     async def _take(self) -> bool:
         if not self.is_leader:
             await self._look()
+        begun = self._elapsed()
         if self._lease is None:
             self._observe(await self._client.create(LEASES, self._wanted(None)))
+            self._renewed_at = begun
             return True
         if not self.is_leader and not self._stale():
             return False
@@ -163,6 +181,7 @@ class LeaderElector:
             # somebody else wrote it, or it is gone: what is there now decides
             await self._look()
             raise
+        self._renewed_at = begun
         return True
 
     async def _look(self) -> None:
@@ -178,6 +197,8 @@ class LeaderElector:
         if self._lease is None or lease.get("spec") != self._spec:
             self._seen_at = self._clock.monotonic()
         self._lease = lease
+        if not self.is_leader:
+            self._renewed_at = None
 
     def _stale(self) -> bool:
         if not self.holder:
@@ -212,3 +233,8 @@ class LeaderElector:
         except (StatusError, ConnectionError, TimeoutError) as error:
             _log.warning("Lease could not be released", lease=self._name, err=error)
         self._lease = None
+
+
+def _since_boot() -> float:
+    """Seconds since the machine started, those it slept through included; asyncio's clock leaves them out."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -5,7 +5,7 @@ is one ``client.transport.Transport``.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -72,6 +72,8 @@ class Client:
         self._requests: Counter | None = None
         self._host = urlsplit(config.server).netloc
         self._random = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self.guard: Callable[[], None] | None = None
+        """Called before every request that changes something; it raises to prevent it (see ``leaderelection``)."""
 
     def count_requests(self, metrics: "Registry") -> None:
         """Count answers and failures from now on, by upstream's name."""
@@ -295,6 +297,8 @@ class Client:
         """Send, wait out what the server asks to wait out, and turn failures into StatusError."""
         refused = 0
         for attempt in range(_MAX_RETRIES + 1):
+            if self.guard is not None and request.method not in ("GET", "HEAD"):
+                self.guard()
             try:
                 response = await self._transport.send(request)
             except TransportError as error:

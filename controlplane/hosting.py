@@ -85,11 +85,15 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
         _log.warning(warning)
     health = Health()
     identity = f"{os.uname().nodename}_{uuid.uuid4()}"
-    async with Client(config, component=name) as client, _served(options, client, health, metrics):
+    async with (
+        Client(config, component=name) as client,
+        Client(config, component=f"{name}-leader-election") as unguarded,
+        _served(options, unguarded, health, metrics),
+    ):
         client.count_requests(metrics)
         given = Host(client, health, metrics, identity)
         if options["leader_elect"]:
-            await _elected(options, given, lead)
+            await _elected(options, given, unguarded, lead)
         else:
             await lead(given)
 
@@ -111,7 +115,8 @@ def _check_tls_flags(options: Mapping[str, Any]) -> None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together: give both, or neither")
 
 
-async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host], Awaitable[None]]) -> None:
+async def _elected(options: Mapping[str, Any], given: Host, unguarded: Client, lead: Callable[[Host], Awaitable[None]]) -> None:
+    """``unguarded`` renews the lease; what ``lead`` changes goes through a client that asks for the lease first."""
     try:
         timing = Timing(
             options["leader_elect_lease_duration"],
@@ -121,7 +126,7 @@ async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     elector = LeaderElector(
-        given.client,
+        unguarded,
         options["leader_elect_resource_name"],
         options["leader_elect_resource_namespace"],
         identity=given.identity,
@@ -134,6 +139,7 @@ async def _elected(options: Mapping[str, Any], given: Host, lead: Callable[[Host
 
     async def work() -> None:
         status.set(1)
+        given.client.guard = elector.check
         await lead(given)
 
     try:

@@ -5,6 +5,7 @@ import orjson
 import pytest
 
 from apimachinery import errors
+from apimachinery.resources import PODS
 from client.fake import FAKE_CONFIG, Reply, failure
 from client.leaderelection import LeaderElector, LeadershipLostError, Timing
 from client.rest import Client
@@ -186,3 +187,48 @@ async def test_work_that_ends_ends_the_run(server, clock):
 def test_timings_that_cannot_work_are_refused(timing, text):
     with pytest.raises(ValueError, match=text):
         Timing(*timing)
+
+
+class TestFencing:
+    """A leader whose process or machine was stopped wakes up with work in its hands, and somebody else leads."""
+
+    @pytest.fixture
+    async def woken(self, server, clock):
+        """Seconds that pass while nothing of the elector runs, and an elector that led before."""
+        asleep = [0.0]
+        client = Client(FAKE_CONFIG, clock=clock, transport=server)
+        elector = LeaderElector(client, "x", identity="one", clock=clock, elapsed=lambda: clock.monotonic() + asleep[0])
+        leading = asyncio.ensure_future(elector.run(asyncio.Event().wait))
+        await clock.settle()
+        yield asleep, elector
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    async def test_it_changes_nothing_before_it_has_renewed(self, woken, server, clock):
+        asleep, elector = woken
+        elector.check()
+        asleep[0] = 11.0
+        elector.check()
+        asleep[0] = 13.0  # others may lead after 15
+        with pytest.raises(LeadershipLostError, match="may be another's by now"):
+            elector.check()
+        await clock.advance(3)  # nobody took it: renewed
+        elector.check()
+
+    async def test_what_it_sends_is_held_back_and_what_it_reads_is_not(self, woken, server, clock):
+        asleep, elector = woken
+        work = Client(FAKE_CONFIG, clock=clock, transport=server)
+        work.guard = elector.check
+        asleep[0] = 20.0
+        server.lease["spec"] |= {"holderIdentity": "two"}
+        server.lease["metadata"] |= {"resourceVersion": "77"}
+        writes = server.writes
+        for call in (
+            lambda: work.create(PODS, {"metadata": {"name": "p", "namespace": "default"}}),
+            lambda: work.patch(PODS, "p", {}, namespace="default"),
+            lambda: work.delete(PODS, "p", "default"),
+        ):
+            with pytest.raises(LeadershipLostError):
+                await call()
+        assert server.writes == writes
+        assert (await work.get(PODS, "p", "default"))["spec"]["holderIdentity"] == "two"
