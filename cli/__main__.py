@@ -18,6 +18,8 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "certs": ("cli.certs", "certs", "Check and renew the certificates of a cluster."),
     "token": ("cli.token", "token", "Manage the tokens with which new nodes join."),
     "secrets": ("cli.secrets", "secrets", "Look after what is encrypted in storage."),
+    "snapshot": ("cli.snapshot", "snapshot", "Save, inspect and restore the objects of a cluster."),
+    "migrate": ("cli.snapshot", "migrate", "Move a cluster from SQLite to etcd, or back."),
     "trace": ("cli.trace", "trace", "Show what happened to an object, hop by hop."),
     "apiserver": ("controlplane.apiserver.__main__", "DAEMON", "The API server, the only door to the store."),
     "controller-manager": ("controlplane.controllers.__main__", "DAEMON", "The controllers: observe, compare, correct."),

@@ -197,6 +197,27 @@ class Database:
             sql = "SELECT id, key, created, previous, expires, value FROM revisions WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
             return self._connection.execute(sql, (first_id(after + 1), first_id(up_to + 1), limit)).fetchall()
 
+    def begin_reading(self) -> int:
+        """Hold on to the present state, until closed; its revision."""
+        with translated(self._path):
+            if (version := self._connection.execute("PRAGMA user_version").fetchone()[0]) != SCHEMA_VERSION:
+                raise StorageUnavailableError(
+                    f"{self._path}: has schema {version}, this program reads {SCHEMA_VERSION}; an API server of this version "
+                    "brings it up to date when it starts"
+                )
+            self._connection.execute("BEGIN")
+            last = self._connection.execute("SELECT max(id) FROM revisions").fetchone()[0] or 0
+            progress = dict(self._connection.execute("SELECT name, value FROM progress"))
+            return int(max(last >> POSITION_BITS, progress["revision"]))
+
+    def living(self, start: str, limit: int) -> list[tuple[str, bytes, int, int, float | None]]:
+        """Key, value, create revision, mod revision and expiry of the next living keys from ``start`` on."""
+        sql = f"""SELECT r.key, r.value, r.created, r.id >> {POSITION_BITS}, r.expires FROM revisions r
+          WHERE r.key >= ? AND r.id = (SELECT max(id) FROM revisions WHERE key = r.key) AND r.value IS NOT NULL
+          ORDER BY r.key LIMIT ?"""  # noqa: S608
+        with translated(self._path):
+            return self._connection.execute(sql, (start, limit)).fetchall()
+
     def compact(self, revision: int, head: int) -> None:
         """Remember the compaction. ``head`` outlives the rows that carried it."""
         with translated(self._path), self._transaction():

@@ -44,6 +44,7 @@ RANGE_ATTEMPT = 5.0  # a large range takes longer than a key
 WRITE_ATTEMPT = 2.0  # after which a write that can be repeated is; elections are over by then
 WRITE_PAUSE = 0.05
 OFFSET_KEY = "/registry/pybernetes.io/revision-offset"
+RESTORING = b"restoring"  # its value while a snapshot is filled in
 MARK_KEY = "/registry/pybernetes.io/progress"
 
 _log = logs.get(__name__)
@@ -70,11 +71,16 @@ class EtcdBackend:
         self._closed = False
 
     @classmethod
-    async def open(cls, config: EtcdConfig) -> "EtcdBackend":
-        """Raises ValueError for bad settings, StorageUnavailableError when etcd does not answer for ``START_SECONDS``."""
+    async def open(cls, config: EtcdConfig, *, restoring: bool = False) -> "EtcdBackend":
+        """``restoring``: to fill an empty store from a snapshot, in etcd's own revisions.
+
+        Raises ValueError for bad settings; StorageUnavailableError when etcd does not answer for ``START_SECONDS``, and when
+        a restore has not come to its end.
+        """
         backend = cls(checked(config))
         try:
-            await backend._load_offset()
+            if not restoring:
+                await backend._load_offset()
         except BaseException:
             await backend._members.close()
             raise
@@ -141,6 +147,31 @@ class EtcdBackend:
         if revision <= self._offset or revision < self._compacted:
             raise CompactedError(revision, max(self._compacted, self._offset + 1))
         return revision - self._offset
+
+    async def stored(self, prefix: str, revision: int, page: int) -> AsyncIterator[Sequence[pb.KeyValue]]:
+        """Everything under ``prefix`` at one revision, as etcd has it (see ``name``, ``offset``), in pages."""
+        first, end = self._keys.span(prefix)
+        while True:
+            request = pb.RangeRequest(key=first, range_end=end, revision=self._inner(revision), limit=page)
+            response = await self._range(request, revision)
+            if response.kvs:
+                yield response.kvs
+            if not response.more:
+                return
+            first = response.kvs[-1].key + b"\0"
+
+    def name(self, key: bytes) -> str:
+        """How storage calls a key of etcd's."""
+        return self._keys.inner(key)
+
+    @property
+    def offset(self) -> int:
+        """What our revisions are ahead of etcd's."""
+        return self._offset
+
+    async def call(self, service: str, name: str, request: Any) -> Any:
+        """A call to etcd that changes nothing."""
+        return await self._call(service, name, request, safe=True)
 
     # ------------------------------------------------------------------ writes
 
@@ -323,6 +354,11 @@ class EtcdBackend:
         async with asyncio.timeout(START_SECONDS):
             held = await self._call(
                 "KV", "Range", pb.RangeRequest(key=self._keys.outer(OFFSET_KEY)), safe=True, seconds=START_SECONDS
+            )
+        if held.kvs and held.kvs[0].value == RESTORING:
+            raise StorageUnavailableError(
+                f"etcd: a snapshot is being restored under {self._config.prefix}, or its restore was interrupted: wait for it, "
+                "or empty the store and restore again"
             )
         self._offset = int(held.kvs[0].value) if held.kvs else 0
 
