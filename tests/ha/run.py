@@ -225,8 +225,17 @@ class Trial:
             self.seen.changes.append((kind, took))
             if took > judge.CONVERGE_SECONDS:
                 self.seen.faults.append(f"{kind}: the Deployment was right only after {took:.1f} s")
+            await self._until_seen()
             self._bounds = Bounds([self._bounds.replicas[0]])
             await asyncio.sleep(1)
+
+    async def _until_seen(self) -> None:
+        """The watch of pods may be behind the list that said that all is right: its connection may just have died."""
+        pods, replicas = self.seen.pods, self._bounds.replicas[0]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while not len(pods.wanted) == pods.ready == replicas:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
     async def _scale(self, number: int) -> None:
         replicas = self._choose.choice([each for each in (6, 8, 10) if each != self._bounds.replicas[0]])

@@ -139,7 +139,7 @@ async def test_what_expires_goes_on_expiring(kind: str, etcd: Etcd, tmp_path: Pa
         await service.save(source, tmp_path / "x")
     await service.restore(tmp_path / "x", target)
     async with opened(target) as backend, asyncio.timeout(15):
-        while "/registry/events/default/short" in (left := await contents(backend)):
+        while "/registry/events/default/short" in (left := await contents(backend)):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         assert list(left) == ["/registry/events/default/long"]
 
