@@ -2,6 +2,7 @@
 hand-made bindings come here unchecked. Called by the pod manager for every new pod."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from apimachinery.names import is_extended_resource
@@ -67,12 +68,29 @@ def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str], node:
     limit = amount(PODS, allocatable.get(PODS, "110"))
     if count + 1 > limit:
         return "OutOfpods", _message(PODS, 1, count, limit)
-    for name, wanted in pod_requests(pod).items():
-        if not wanted or (is_extended_resource(name) and name not in extended):
-            continue
-        available = amount(name, extended.get(name, "0") if is_extended_resource(name) else allocatable.get(name, "0"))
-        if used.get(name, 0) + wanted > available:
-            return f"OutOf{name}", _message(name, wanted, used.get(name, 0), available)
+    offered = {**allocatable, **extended}
+    names = [name for name in pod_requests(pod) if not is_extended_resource(name) or name in extended]
+    found = short_of(pod, used, offered, names)
+    return (f"OutOf{found.name}", _message(found.name, found.requested, found.used, found.capacity)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One resource of which there is not enough, in its own unit."""
+
+    name: str
+    requested: int
+    used: int
+    capacity: int
+
+
+def short_of(pod: Pod, used: Mapping[str, int], offered: Mapping[str, str], names: Iterable[str]) -> Shortage | None:
+    """The first of those resources that ``pod`` requests more of than is left."""
+    requested = pod_requests(pod)
+    for name in names:
+        capacity = amount(name, offered.get(name, "0"))
+        if requested.get(name, 0) and used.get(name, 0) + requested[name] > capacity:
+            return Shortage(name, requested[name], used.get(name, 0), capacity)
     return None
 
 

@@ -40,6 +40,7 @@ from node.kubelet.pod_sync import Tools
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.probes.manager import ProbeManager
 from node.kubelet.recorder import PodEvents
+from node.kubelet.resize.allocations import Allocations
 from node.kubelet.runtime import connection, dns
 from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
@@ -152,7 +153,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     pleg = Pleg(runtime, clock, nudge, metrics.relisted)
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
-    workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name))
+    allocations = Allocations(config.pod_dir, host.allocatable)
+    workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations))
 
     def pressures() -> Sequence[str]:
         return eviction.conditions
@@ -160,7 +162,14 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def closed() -> tuple[str, str] | None:
         return NOT_ADMITTED if shutdown is not None and shutdown.stopping else None
 
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed)
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed, allocations.view)
+    allocations.count_against(wanted.taken)
+
+    def ask_again() -> None:
+        """Somebody may need less by now."""
+        for uid in allocations.pending():
+            workers.nudge(uid)
+
     cleaner = _image_collector(given, recorder)
     node_here = _eviction_node(given, cleaner, wanted, workers, pleg)
     eviction = _eviction(given, node_here, events, recorder, cleaner)
@@ -186,7 +195,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         eviction=eviction,
         images=cleaner,
         shutdown=shutdown,
-        housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect], clock),
+        housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
         local_paths=_local_paths(given, node),

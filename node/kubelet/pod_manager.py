@@ -34,8 +34,10 @@ class PodManager:
         node: Callable[[], Mapping[str, Any] | None] = lambda: None,
         pressures: Callable[[], Sequence[str]] = tuple,
         closed: Callable[[], tuple[str, str] | None] = lambda: None,
+        allocated: Callable[[Pod], Pod] = lambda pod: pod,
     ) -> None:
-        """``closed`` says why (reason, message) no pod at all is let in, or None."""
+        """``closed`` says why (reason, message) no pod at all is let in, or None; ``allocated`` shows a pod with what it has
+        been given, which counts."""
         self._workers = workers
         self._status = status
         self._events = events
@@ -44,6 +46,7 @@ class PodManager:
         self._node = node
         self._pressures = pressures
         self._closed = closed
+        self._allocated = allocated
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -74,7 +77,7 @@ class PodManager:
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
             refused = self._closed() or admission.refuse(
-                pod, self._taken(uid), self._allocatable(), self._node(), self._pressures()
+                pod, self.taken(uid), self._allocatable(), self._node(), self._pressures()
             )
         self._workers.update(pod)
         if refused is not None:
@@ -101,8 +104,10 @@ class PodManager:
         """Pods that run or may run here."""
         return [pod for pod in self.pods() if not pods.is_terminal(pod) and not self._workers.terminating(uid_of(pod))]
 
-    def _taken(self, uid: str) -> list[Pod]:
-        return [pod for other, pod in self._by_uid.items() if other != uid and not self._workers.terminating(other)]
+    def taken(self, uid: str) -> list[Pod]:
+        """The pods beside that one, with what they have been given."""
+        others = (pod for other, pod in self._by_uid.items() if other != uid and not self._workers.terminating(other))
+        return [self._allocated(pod) for pod in others]
 
 
 def _meant_differently(before: Pod, after: Pod) -> bool:

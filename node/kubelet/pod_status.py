@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from apimachinery.meta import generation, get_condition
 from apimachinery.objects import pods
 from apimachinery.times import format_time
+from node.kubelet.resize.allocations import Record
+from node.kubelet.resize.plan import ERROR, IN_PROGRESS, PENDING, Resources, with_resources
 from node.kubelet.runtime.actions import should_restart
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
 
@@ -49,6 +51,7 @@ class Inputs:
     runtime_name: str = "containerd"
     stopped: bool = False
     failure: Failure | None = None
+    record: Record | None = None  # what its containers were given
 
 
 def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
@@ -124,7 +127,7 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
         if "terminated" in status["state"]:
             status["lastState"] = status["state"]
         status["state"] = {"waiting": {"reason": reason[0], **({"message": reason[1]} if reason[1] else {})}}
-    _add_declared(status, container)
+    _add_declared(status, container, given.record.actuated.get(name) if given.record is not None else None)
     running = "running" in status["state"]
     status["started"] = running and latest is not None and given.started(latest.id)
     if init and not pods.is_sidecar(container):
@@ -134,13 +137,14 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
     return status
 
 
-def _add_declared(status: Status, container: Container) -> None:
-    """What the container was given: its resources and its mounts."""
+def _add_declared(status: Status, container: Container, actuated: Resources | None) -> None:
+    """What the container was given: its resources, those allocated and those that it runs with, and its mounts."""
     resources = container.get("resources") or {}
     if resources.get("requests"):
         status["allocatedResources"] = resources["requests"]
     if resources:
-        status["resources"] = {key: resources[key] for key in ("limits", "requests") if resources.get(key)}
+        shown = (with_resources(container, actuated).get("resources") or {}) if actuated else resources
+        status["resources"] = {key: shown[key] for key in ("limits", "requests") if shown.get(key)}
     mounts = []
     for mount in container.get("volumeMounts") or ():
         shown = {"name": mount["name"], "mountPath": mount["mountPath"]}
@@ -296,7 +300,22 @@ def _conditions(
     if given.failure and given.failure.disrupted:
         why = {"reason": "TerminationByKubelet", "message": given.failure.message}
         wanted.append({"type": "DisruptionTarget", "status": "True", **why})
+    wanted += _resize_conditions(given.record, phase)
     return [_dated(pod, each, given) for each in wanted]
+
+
+def _resize_conditions(record: Record | None, phase: str) -> list[Status]:
+    """Why a resize is not (yet) done; both are absent when there is none."""
+    if record is None or phase in ("Succeeded", "Failed"):
+        return []
+    found: list[Status] = []
+    if record.refusal is not None:
+        why = {"reason": record.refusal.reason, "message": record.refusal.message}
+        found.append({"type": PENDING, "status": "True", **why})
+    if record.lagging():
+        why = {"reason": ERROR, "message": record.error} if record.error else {}
+        found.append({"type": IN_PROGRESS, "status": "True", **why})
+    return found
 
 
 def _dated(pod: Pod, wanted: Status, given: Inputs) -> Status:

@@ -14,6 +14,9 @@ from node.kubelet.pleg import Pleg
 from node.kubelet.pod_status import Failure, Inputs, pod_status
 from node.kubelet.probes.manager import Instance, ProbeManager
 from node.kubelet.probes.results import Kind
+from node.kubelet.resize import actuator
+from node.kubelet.resize.allocations import Allocations
+from node.kubelet.resize.plan import asked
 from node.kubelet.runtime import files, names
 from node.kubelet.runtime.actions import Plan, Verdict, decide
 from node.kubelet.runtime.host import Host
@@ -22,6 +25,7 @@ from node.kubelet.runtime.observed import ObservedPod
 from node.kubelet.status import StatusManager
 
 _MAX_ROUNDS = 4
+_RESIZE_AGAIN = 10.0
 _log = logs.get(__name__)
 
 Pod = Mapping[str, Any]
@@ -38,6 +42,7 @@ class Tools:
     status: StatusManager
     network_problem: Callable[[], str] = field(default=str)
     runtime_name: str = "containerd"
+    allocations: Allocations | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +68,13 @@ class PodSync:
     async def sync(self, pod: Pod) -> Result:
         """Bring the pod closer to running as it should. Raises what hinders it; the worker comes back."""
         observed = self._tools.pleg.get(self._uid)
+        pod = self._allocated(pod, observed)
         status = self._report(pod, observed)
         if status["phase"] in ("Succeeded", "Failed"):
             return Result(finished=True)
         if failure := self._deadline_failure(pod, status):
             return Result(failure=failure)
-        plan = decide(pod, observed, self._verdicts(observed))
+        plan = decide(pod, observed, self._verdicts(pod, observed))
         outcome = Outcome()
         for _ in range(_MAX_ROUNDS):
             if plan.idle:
@@ -79,14 +85,31 @@ class PodSync:
             self._measure(status)
             if status["phase"] in ("Succeeded", "Failed"):
                 return Result(finished=True)
-            following = decide(pod, observed, self._verdicts(observed))
+            following = decide(pod, observed, self._verdicts(pod, observed))
             if following == plan or outcome.waiting:
                 break
             plan = following
         if len(observed.sandboxes) > 1:
             await self._tools.manager.prune_sandboxes(observed)
+        await self._resize(pod, observed, outcome)
         await self._refresh_volumes(pod, observed)
         return Result(again_after=self._again_after(pod, status, outcome))
+
+    def _allocated(self, pod: Pod, observed: ObservedPod) -> Pod:
+        """The pod with the resources that it has been given, which may not be those that it now asks for."""
+        allocations = self._tools.allocations
+        return allocations.settle(pod, observed) if allocations is not None else pod
+
+    async def _resize(self, pod: Pod, observed: ObservedPod, outcome: Outcome) -> None:
+        allocations, host = self._tools.allocations, self._tools.host
+        if allocations is None or (record := allocations.record(self._uid)) is None:
+            return
+        if record.lagging():
+            if not await actuator.actuate(pod, observed, allocations, host):
+                outcome.retry(_RESIZE_AGAIN)
+            self._report(pod, observed)
+        if record.refusal is not None:
+            outcome.retry(host.config.sync_frequency)
 
     def _measure(self, status: Mapping[str, Any]) -> None:
         """How long a pod that this kubelet started took to run."""
@@ -104,6 +127,9 @@ class PodSync:
             mounted = await self._mount(pod)
         outcome = await self._tools.manager.perform(pod, plan, observed, mounted)
         started = {*plan.start, *plan.start_init, *plan.start_ephemeral}
+        if self._tools.allocations is not None:
+            made = {name: given for name, given in asked(pod).items() if name in started and name not in outcome.waiting}
+            self._tools.allocations.actuated(self._uid, made)
         kept = {name: why for name, why in self._waiting.items() if name not in started}
         self._waiting = {**kept, **outcome.waiting}
         return outcome
@@ -189,6 +215,8 @@ class PodSync:
         await tools.manager.remove_pod(observed)
         await tools.host.cgroups.remove(self._uid)  # again: a dead container can hold it until it is removed
         tools.manager.forget(self._uid)
+        if tools.allocations is not None:
+            tools.allocations.forget(self._uid)
         root = tools.host.config
         await asyncio.to_thread(files.remove_tree, root.pod_dir(self._uid))
         if observed.name:
@@ -218,14 +246,18 @@ class PodSync:
             runtime_name=tools.runtime_name,
             stopped=stopped,
             failure=failure,
+            record=tools.allocations.record(self._uid) if tools.allocations is not None else None,
         )
         status = pod_status(pod, observed, given)
         tools.status.set(pod, status if stopped else not_yet_over(status, previous))
         return status
 
-    def _verdicts(self, observed: ObservedPod) -> Mapping[str, Verdict]:
+    def _verdicts(self, pod: Pod, observed: ObservedPod) -> Mapping[str, Verdict]:
         """Only what is not plainly healthy."""
-        probes, found = self._tools.probes, {}
+        probes = self._tools.probes
+        found: dict[str, Verdict] = {}
+        if self._tools.allocations is not None:
+            found |= dict.fromkeys(actuator.restarting(pod, observed, self._tools.allocations), Verdict.RESIZE)
         for container in observed.running():
             failed = probes.failed(container.id)
             if failed is Kind.LIVENESS:

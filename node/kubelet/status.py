@@ -17,12 +17,14 @@ from client.rest import STRATEGIC, Client
 from client.workqueue import ShutDownError, WorkQueue
 from component import logs
 from component.clock import Clock
+from node.kubelet.resize.plan import IN_PROGRESS, PENDING
 
 _SENDERS = 4
 _OWNED = (
     "phase", "reason", "message", "startTime", "hostIP", "hostIPs", "podIP", "podIPs", "initContainerStatuses",
     "containerStatuses", "ephemeralContainerStatuses", "observedGeneration",
 )  # fmt: skip
+_PASSING = (PENDING, IN_PROGRESS)  # conditions of ours that are taken away again
 _MERGED = ("podIPs", "hostIPs")  # lists with a merge key: a patch would only add to them
 _log = logs.get(__name__)
 
@@ -157,6 +159,9 @@ def difference(base: Status, wanted: Status) -> dict[str, Any]:
         if not _same(held, each):
             cleared = {key: None for key in ("reason", "message") if held and key in held and key not in each}
             changed.append({**each, **cleared})
+    told = {each["type"] for each in wanted.get("conditions") or ()}
+    held_types = [each["type"] for each in base.get("conditions") or ()]
+    changed += [{"type": name, "$patch": "delete"} for name in held_types if name in _PASSING and name not in told]
     if changed:
         changes["conditions"] = changed
     return changes

@@ -28,6 +28,7 @@ from node.kubelet.pod_sync import Tools
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.probes.manager import ProbeManager
 from node.kubelet.recorder import PodEvents
+from node.kubelet.resize.allocations import Allocations
 from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.manager import RuntimeManager
@@ -234,9 +235,13 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
     async with asyncio.TaskGroup() as group:
         probes = ProbeManager(group, run, clock, events, lambda uid: workers.nudge(uid), lambda: "192.0.2.1")
         pleg = Pleg(runtime, clock, lambda uid: workers.nudge(uid))
-        tools = Tools(host, pleg, RuntimeManager(host), probes, status, lambda: bench.network_problem)
+        offered = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+        allocations = Allocations(config.pod_dir, lambda: offered)
+        manage = RuntimeManager(host)
+        tools = Tools(host, pleg, manage, probes, status, lambda: bench.network_problem, allocations=allocations)
         workers = PodWorkers(tools)
-        manager = PodManager(workers, status, events, lambda: {"cpu": "8", "memory": "8Gi", "pods": "110"})
+        manager = PodManager(workers, status, events, lambda: offered, allocated=allocations.view)
+        allocations.count_against(manager.taken)
         bench = Bench(
             clock, runtime, volumes, cgroups, objects, api, seen, tools, workers, manager, pleg, registry, services=services
         )

@@ -25,6 +25,7 @@ class Verdict(Enum):
     STARTING = "starting"  # its startup probe or postStart hook has not succeeded yet
     LIVENESS_FAILED = "liveness probe"
     STARTUP_FAILED = "startup probe"
+    RESIZE = "resize"  # it must be restarted to get its new resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,8 @@ def _doomed(container: Container, running: ObservedContainer, verdicts: Mapping[
     if running.hash and running.hash != names.container_hash(container):
         return Kill(running, f"Container {name} definition changed, will be restarted")
     verdict = verdicts.get(running.id, Verdict.HEALTHY)
+    if verdict is Verdict.RESIZE:
+        return Kill(running, f"Container {name} resize requires restart")
     if verdict in (Verdict.LIVENESS_FAILED, Verdict.STARTUP_FAILED):
         return Kill(running, f"Container {name} failed {verdict.value}, will be restarted", verdict.value)
     return None

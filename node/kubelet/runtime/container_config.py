@@ -12,6 +12,7 @@ from typing import Any
 from apimachinery.meta import is_deleting
 from apimachinery.objects import pods
 from cri.api import runtime_v1_pb2 as pb
+from node.kubelet.resize.plan import resources_of
 from node.kubelet.runtime import env, names, resources, sandbox, security
 
 _PROPAGATION = {
@@ -112,6 +113,8 @@ def _annotations(pod: Mapping[str, Any], container: Mapping[str, Any], restart_c
         names.TERMINATION_MESSAGE_PATH: str(container.get("terminationMessagePath") or ""),
         names.TERMINATION_MESSAGE_POLICY: str(container.get("terminationMessagePolicy") or "File"),
     }
+    if any((given := resources_of(container)).values()):
+        made[names.RESOURCES] = json.dumps(given, separators=(",", ":"))
     grace = pods.spec_of(pod).get("terminationGracePeriodSeconds")
     if grace is not None and not is_deleting(pod):
         made[names.TERMINATION_GRACE] = str(grace)

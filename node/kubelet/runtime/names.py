@@ -18,6 +18,7 @@ TERMINATION_MESSAGE_POLICY = "io.kubernetes.container.terminationMessagePolicy"
 PRE_STOP_HANDLER = "io.kubernetes.container.preStopHandler"
 CONTAINER_PORTS = "io.kubernetes.container.ports"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
+RESOURCES = "pybernetes.io/container.resources"
 
 DEFAULT_GRACE = 30
 
