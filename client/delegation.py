@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TOKEN_REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "subjectaccessreviews")
-_TOKEN_TTL, _ALLOWED_TTL, _DENIED_TTL, _CERTIFICATE_TTL = 120.0, 300.0, 30.0, 60.0
+_CERTIFICATE_TTL = 60.0
 _CACHE_SIZE = 1024
 _log = logs.get(__name__)
 
@@ -63,11 +63,23 @@ class _Memory(Generic[_Value]):
         self._held[key] = (self._clock.monotonic() + ttl, value)
 
 
+@dataclass(frozen=True, slots=True)
+class Ttls:
+    """For how many seconds answers count; upstream's defaults."""
+
+    token: float = 120.0
+    allowed: float = 300.0
+    denied: float = 30.0
+
+
+DEFAULT_TTLS = Ttls()
+
+
 class Delegation:
     """Asks ``reviewer`` and remembers its answers."""
 
-    def __init__(self, reviewer: Reviewer, clock: Clock) -> None:
-        self._reviewer = reviewer
+    def __init__(self, reviewer: Reviewer, clock: Clock, ttls: Ttls = DEFAULT_TTLS) -> None:
+        self._reviewer, self._ttls = reviewer, ttls
         self._users: _Memory[User] = _Memory(clock)
         self._decisions: _Memory[bool] = _Memory(clock)
 
@@ -89,7 +101,7 @@ class Delegation:
             return None
         found = status.get("user") or {}
         user = User(found.get("username", ""), found.get("uid", ""), tuple(found.get("groups") or ()), found.get("extra") or {})
-        self._users.put(token, user, _TOKEN_TTL)
+        self._users.put(token, user, self._ttls.token)
         return user
 
     async def allowed(self, user: User, attributes: Mapping[str, Any]) -> bool:
@@ -105,7 +117,7 @@ class Delegation:
         spec |= {name: value for name, value in optional.items() if value}
         review = await self._reviewer.create(ACCESS_REVIEWS, _review("SubjectAccessReview", ACCESS_REVIEWS, spec))
         allowed = bool((review.get("status") or {}).get("allowed"))
-        self._decisions.put(key, allowed, _ALLOWED_TTL if allowed else _DENIED_TTL)
+        self._decisions.put(key, allowed, self._ttls.allowed if allowed else self._ttls.denied)
         return allowed
 
 

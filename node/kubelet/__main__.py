@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from component import flags
+from component import features, flags
 from component.daemon import Daemon, run
-from node.kubelet.config import ConfigError, KubeletConfig, parse, validate
+from node.kubelet.config import ConfigError, KubeletConfig, load, read_folder, understood, validate
 
 _PATH = click.Path(path_type=Path)
 
@@ -106,6 +106,8 @@ def _params() -> list[click.Parameter]:
             help="Asks for a client certificate with this file's credentials when --kubeconfig is missing or has expired.",
         ),
         flags.option("--config", type=flags.INPUT_FILE, help="KubeletConfiguration file; flags win over it."),
+        flags.option("--config-dir", type=_PATH, help="Folder of *.conf files that change single fields of --config."),
+        features.flag(),
         flags.option("--pod-infra-container-image", default=None, help="Accepted; the runtime's configuration names it."),
         *(_option(name, **attributes) for name, (_, attributes) in _FLAGS.items()),
     ]
@@ -121,14 +123,19 @@ def _option(name: str, **attributes: Any) -> click.Option:
 def read_config(options: Mapping[str, Any]) -> KubeletConfig:
     """File and flags together. Raises click.UsageError."""
     try:
-        config = KubeletConfig()
+        document: dict[str, Any] = {}
         if options.get("config"):
-            config = parse(Path(options["config"]).read_text())
+            document = load(Path(options["config"]).read_text())
+        if options.get("config_dir"):
+            document = read_folder(options["config_dir"], document)
+        config = understood(document)
         given = {attribute: options[_key(name)] for name, (attribute, _) in _FLAGS.items() if options.get(_key(name)) is not None}
         if "register_with_taints" in given:
             given["register_with_taints"] = _taints(given["register_with_taints"])
         if "root_dir" in given and "pod_logs_dir" not in given and config.pod_logs_dir == KubeletConfig().pod_logs_dir:
             given["pod_logs_dir"] = given["root_dir"] / "pod-logs"  # a private root keeps its logs to itself
+        wishes = {**config.features.values, **options["feature_gates"].values}
+        given["features"] = features.from_flag({name: str(value).lower() for name, value in wishes.items()})
         config = replace(config, **given)
         config = replace(config, node_name=(config.node_name or socket.gethostname()).lower())
         if config.node_ip:

@@ -12,8 +12,10 @@ from typing import Any
 import yaml
 
 from apimachinery import quantity
-from component import tls
+from component import features, tls
+from component.featuregates import Gates
 from component.flags import parse_duration
+from node.kubelet import config_foreign
 from node.kubelet.eviction import thresholds
 from node.kubelet.shutdown import plan as shutdown
 
@@ -45,6 +47,11 @@ class KubeletConfig:
     client_ca_file: Path | None = None
     anonymous_auth: bool = False
     webhook_authentication: bool = True
+    token_cache_ttl: float = 120.0  # how long the API server's word on a token counts
+    authorized_cache_ttl: float = 300.0  # and on what somebody may do
+    unauthorized_cache_ttl: float = 30.0
+    features: Gates = features.DEFAULTS
+    ignored: tuple[str, ...] = ()  # what the file tunes that is not here, for the log
     authorization_mode: str = "Webhook"
     runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
     image_endpoint: str = ""
@@ -173,6 +180,12 @@ def _taints(value: Any) -> tuple[Mapping[str, str], ...]:
     return tuple(value)
 
 
+def _features(value: Any) -> Gates:
+    if not isinstance(value, dict):
+        raise ConfigError("must be a mapping")
+    return features.from_flag({str(name): str(wish).lower() for name, wish in value.items()})
+
+
 def _groups(value: Any) -> tuple[shutdown.Group, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ConfigError("must be a list of priority and shutdownGracePeriodSeconds")
@@ -198,7 +211,11 @@ _FIELDS = {
     "tlsCipherSuites": _Field("tls_cipher_suites", _texts),
     "authentication.anonymous.enabled": _Field("anonymous_auth", _truth),
     "authentication.webhook.enabled": _Field("webhook_authentication", _truth),
+    "authentication.webhook.cacheTTL": _Field("token_cache_ttl", _duration),
     "authentication.x509.clientCAFile": _Field("client_ca_file", _path),
+    "authorization.webhook.cacheAuthorizedTTL": _Field("authorized_cache_ttl", _duration),
+    "authorization.webhook.cacheUnauthorizedTTL": _Field("unauthorized_cache_ttl", _duration),
+    "featureGates": _Field("features", _features),
     "authorization.mode": _Field("authorization_mode", _text),
     "containerRuntimeEndpoint": _Field("runtime_endpoint", _text),
     "imageServiceEndpoint": _Field("image_endpoint", _text),
@@ -246,11 +263,27 @@ _FIELDS = {
     "shutdownGracePeriodCriticalPods": _Field("shutdown_grace_period_critical_pods", _duration),
     "shutdownGracePeriodByPodPriority": _Field("shutdown_grace_period_by_pod_priority", _groups),
 }
-_NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authentication"}
+_NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authentication", "authorization"}
+# Where upstream takes zero for "not said": a file with all fields written out, as kubeadm makes it, means the defaults.
+_ZERO_IS_DEFAULT = frozenset(
+    {
+        *("address", "port", "healthzBindAddress", "podLogsDir", "containerRuntimeEndpoint", "cgroupDriver", "maxPods"),
+        *("syncFrequency", "fileCheckFrequency", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency"),
+        *("nodeLeaseDurationSeconds", "containerLogMaxSize", "imageMinimumGCAge", "evictionPressureTransitionPeriod"),
+        *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),
+        *("authorization.webhook.cacheUnauthorizedTTL", "authorization.mode", "authentication.x509.clientCAFile"),
+        *("tlsCertFile", "tlsPrivateKeyFile", "staticPodPath"),
+    }
+)
 
 
-def parse(text: str, base: KubeletConfig | None = None) -> KubeletConfig:
+def parse(text: str) -> KubeletConfig:
     """Read a KubeletConfiguration. Raises ConfigError that names every field at fault."""
+    return understood(load(text))
+
+
+def load(text: str) -> dict[str, Any]:
+    """The fields of a KubeletConfiguration, not yet understood. Raises ConfigError for anything else."""
     try:
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -262,11 +295,32 @@ def parse(text: str, base: KubeletConfig | None = None) -> KubeletConfig:
         raise ConfigError(
             f"expected kind KubeletConfiguration of {API_VERSION}, found {kind[1] or 'none'} of {kind[0] or 'none'}"
         )
+    return document
+
+
+def read_folder(folder: Path, base: Mapping[str, Any]) -> dict[str, Any]:
+    """``--config-dir``: every ``*.conf`` below ``folder``, by name, over what there is; mappings are merged, lists replaced.
+
+    Raises ConfigError that names the file.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"--config-dir {folder}: no such folder")
+    document = dict(base)
+    for path in sorted(folder.rglob("*.conf")):
+        try:
+            document = config_foreign.merged(document, load(path.read_text()))
+        except (ConfigError, OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"failed to load kubelet config file {path}: {error}") from None
+    return document
+
+
+def understood(document: Mapping[str, Any]) -> KubeletConfig:
+    """The configuration that a document's fields say. Raises ConfigError that names every field at fault."""
     problems: list[str] = []
     values = dict(_read(document, "", problems))
     if problems:
         raise ConfigError("strict decoding error: " + ", ".join(problems))
-    config = replace(base or KubeletConfig(), **values)
+    config = replace(KubeletConfig(), ignored=tuple(config_foreign.ignored(document)), **values)
     validate(config)
     return config
 
@@ -277,14 +331,18 @@ def _read(document: Mapping[str, Any], prefix: str, problems: list[str]) -> Sequ
         path = f"{prefix}{key}"
         known = _FIELDS.get(path)
         if known is not None:
+            if value is None or (path in _ZERO_IS_DEFAULT and config_foreign.is_nothing(value)):
+                continue
             try:
                 found.append((known.attribute, known.read(value)))
             except ValueError as error:
                 problems.append(f"{path}: {error}")
         elif path in _NESTED and isinstance(value, dict):
             found += _read(value, f"{path}.", problems)
-        else:
-            problems.append(f'unknown field "{path}"')
+        elif path in config_foreign.NESTED and isinstance(value, dict):
+            problems += filter(None, (config_foreign.problem(f"{path}.{name}", inner) for name, inner in value.items()))
+        elif (why := config_foreign.problem(path, value)) is not None:
+            problems.append(why)
     return found
 
 
@@ -342,6 +400,8 @@ def document(config: KubeletConfig) -> dict[str, Any]:
 def _shown(value: Any, read: Any) -> Any:
     if read is _duration:
         return f"{value:g}s"
+    if isinstance(value, Gates):
+        return dict(value.values)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):

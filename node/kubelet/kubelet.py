@@ -11,6 +11,7 @@ from pathlib import Path
 
 from apimachinery.errors import StatusError
 from client import kubeconfig
+from client.delegation import Ttls
 from client.rest import Client
 from component import logs, serving, tls
 from component.clock import Clock, RealClock
@@ -54,6 +55,10 @@ class Kubelet:
         """Make everything, adopt what runs, and work."""
         facts = await asyncio.to_thread(machine.read_machine, self._config.root_dir)
         refuse_host(self._config, facts)
+        for warning in self._config.features.warnings:
+            _log.warning(warning)
+        if self._config.ignored:
+            _log.warning("Settings without effect in this kubelet", fields=list(self._config.ignored))
         config = self._config = await asyncio.to_thread(self._prepare)
         link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
         try:
@@ -63,6 +68,7 @@ class Kubelet:
             async with Client(credentials, component="kubelet", clock=self._clock) as client:
                 metrics = Registry()
                 client.count_requests(metrics)
+                config.features.expose(metrics)
                 certificates.start(client, metrics)
                 await self._work(certificates, Given(config, self._clock, client, link, version, facts, metrics))
         finally:
@@ -151,7 +157,8 @@ class Kubelet:
         profile = tls.profile(config.tls_min_version, config.tls_cipher_suites)
         shown_certificate = ServingCertificates(Files(certificate, key, asked_for, profile=profile))
         bundles = [CaBundle(path) for path in asked_for]
-        gate = auth.Gate(given.client, given.node_name, self._clock, bundles[0].current if bundles else None)
+        ttls = Ttls(config.token_cache_ttl, config.authorized_cache_ttl, config.unauthorized_cache_ttl)
+        gate = auth.Gate(given.client, given.node_name, self._clock, bundles[0].current if bundles else None, ttls)
         stats = CriStats(runtime, given.node_name)
         shown = document(config)
         server = routes.Server(parts.facade, gate, given.metrics, stats=stats, configuration=shown, clock=self._clock)

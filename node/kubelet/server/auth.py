@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from apimachinery import errors
-from client.delegation import CertificateUsers, Delegation, Reviewer, User
+from client.delegation import DEFAULT_TTLS, CertificateUsers, Delegation, Reviewer, Ttls, User
 from component.clock import Clock
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -22,10 +22,17 @@ _RUNS = frozenset({"exec", "attach", "portForward", "run"})
 class Gate:
     """Authentication, then authorization, of one request to the kubelet of ``node``."""
 
-    def __init__(self, reviewer: Reviewer, node: str, clock: Clock, client_ca: Callable[[], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        reviewer: Reviewer,
+        node: str,
+        clock: Clock,
+        client_ca: Callable[[], bytes] | None = None,
+        ttls: Ttls = DEFAULT_TTLS,
+    ) -> None:
         """``client_ca`` is asked for the PEM of the authorities whose client certificates are recognised."""
         self._node = node
-        self._delegation = Delegation(reviewer, clock)
+        self._delegation = Delegation(reviewer, clock, ttls)
         self._certificates = CertificateUsers(client_ca, clock)
 
     async def admit(self, request: web.BaseRequest) -> User:

@@ -178,3 +178,112 @@ def test_a_machine_can_be_refused() -> None:
         refuse_host(KubeletConfig(fail_swap_on=True), Machine(1, 1, 1, swap_bytes=1))
     with pytest.raises(OperatorError, match="cgroup v2"):
         refuse_host(KubeletConfig(fail_cgroup_v1=True), Machine(1, 1, 1, cgroup_version=1))
+
+
+# what kubeadm v1.33 writes to /var/lib/kubelet/config.yaml
+KUBEADM = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+authentication:
+  anonymous: {enabled: false}
+  webhook: {cacheTTL: 0s, enabled: true}
+  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
+authorization:
+  mode: Webhook
+  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+containerRuntimeEndpoint: ""
+cpuManagerReconcilePeriod: 0s
+crashLoopBackOff: {}
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMaximumGCAge: 0s
+imageMinimumGCAge: 0s
+kind: KubeletConfiguration
+logging:
+  flushFrequency: 0
+  options: {json: {infoBufferSize: "0"}, text: {infoBufferSize: "0"}}
+  verbosity: 0
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+resolvConf: /run/systemd/resolve/resolv.conf
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+"""
+
+
+def test_kubeadms_file_is_taken_and_its_zeros_are_the_defaults() -> None:
+    config, default = parse(KUBEADM), KubeletConfig()
+    for attribute in ("sync_frequency", "file_check_frequency", "node_status_update_frequency", "runtime_endpoint"):
+        assert getattr(config, attribute) == getattr(default, attribute)
+    assert (config.token_cache_ttl, config.authorized_cache_ttl, config.unauthorized_cache_ttl) == (120, 300, 30)
+    assert config.rotate_certificates
+    assert config.cgroup_driver == "systemd"
+    assert config.static_pod_path == Path("/etc/kubernetes/manifests")
+    assert config.ignored == ("logging",)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("cpuManagerPolicy: static", "cpuManagerPolicy: 'static' is not supported by this kubelet, only 'none' or 'None'"),
+        ("readOnlyPort: 10255", "readOnlyPort: 10255 is not supported by this kubelet, only nothing"),
+        ("memorySwap: {swapBehavior: LimitedSwap}", "memorySwap.swapBehavior: 'LimitedSwap' is not supported"),
+        ("memorySwap: {swap: x}", 'unknown field "memorySwap.swap"'),
+        ("featureGates: {NoSuchGate: true}", "featureGates: unrecognized feature gate: NoSuchGate"),
+        ("authorization: {webhook: {cacheTTL: 1s}}", 'unknown field "authorization.webhook.cacheTTL"'),
+    ],
+)
+def test_policies_of_upstream_that_are_not_here_are_refused_by_name(line: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(HEAD + line)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["cpuManagerPolicy: none", "readOnlyPort: 0", "memorySwap: {swapBehavior: NoSwap}", "tracing:"])
+def test_a_policy_that_says_what_happens_anyway_is_taken(line: str) -> None:
+    assert parse(HEAD + line).ignored == ()
+
+
+def test_tuning_without_effect_is_named() -> None:
+    assert parse(HEAD + "registryPullQPS: 3\nkubeAPIQPS: 0").ignored == ("registryPullQPS",)
+
+
+def test_no_field_is_both_obeyed_and_foreign() -> None:
+    from node.kubelet import config as own
+    from node.kubelet import config_foreign as foreign
+
+    assert not set(own._FIELDS) & (set(foreign.POLICIES) | foreign.TUNING)
+    assert set(own._FIELDS) >= own._ZERO_IS_DEFAULT
+
+
+def test_files_of_a_folder_change_single_fields_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(HEAD + "maxPods: 20\nevictionHard: {memory.available: 1Gi}\nclusterDNS: [10.0.0.1]")
+    folder = tmp_path / "d"
+    (folder / "more").mkdir(parents=True)
+    (folder / "10-a.conf").write_text(HEAD + "maxPods: 30\nevictionHard: {nodefs.available: 5%}\nclusterDNS: [10.0.0.2]")
+    (folder / "20-b.conf").write_text(HEAD + "maxPods: 40\nfeatureGates: {AllAlpha: false}")
+    (folder / "notes.txt").write_text("not read")
+    (folder / "more" / "30-c.conf").write_text(HEAD + "clusterDomain: more.local")
+    config = read_config(_options("--config", str(tmp_path / "c.yaml"), "--config-dir", str(folder)))
+    assert config.max_pods == 40
+    assert config.eviction_hard == {"memory.available": "1Gi", "nodefs.available": "5%"}
+    assert config.cluster_dns == ("10.0.0.2",)
+    assert config.cluster_domain == "more.local"
+    assert read_config(_options("--config-dir", str(folder), "--max-pods", "7")).max_pods == 7
+    (folder / "40-d.conf").write_text("maxPods: 50")
+    with pytest.raises(click.UsageError, match=r"failed to load kubelet config file .*40-d.conf: expected kind"):
+        read_config(_options("--config-dir", str(folder)))
+    with pytest.raises(click.UsageError, match="no such folder"):
+        read_config(_options("--config-dir", str(tmp_path / "none")))
