@@ -5,6 +5,7 @@ import ipaddress
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from component.daemon import Daemon, run
 from component.dynamic_certificates import NamedPair, parse_named_pair
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch, tls_profile, tls_profile_flags
 from controlplane.apiserver import workers
-from controlplane.apiserver.admission.configuration import read
-from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix, issuers_from
+from controlplane.apiserver.authentication import configuration as authentication_configuration
+from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix
+from controlplane.apiserver.authorization import configuration as authorization_configuration
 from controlplane.apiserver.config import (
     DEFAULT_ISSUER,
     Admission,
@@ -50,7 +52,7 @@ PARAMS: list[click.Parameter] = [
     *tls_profile_flags(),
     option("--client-ca-file", type=INPUT_FILE, help="CAs whose client certificates are believed: CN is the user, O the groups."),
     option("--token-auth-file", type=INPUT_FILE, help='CSV of static bearer tokens: token,user,uid,"group1,group2".'),
-    option("--authentication-config", type=INPUT_FILE, help="AuthenticationConfiguration with OpenID providers."),
+    option("--authentication-config", type=INPUT_FILE, help="AuthenticationConfiguration, read again when it changes."),
     option("--oidc-issuer-url", default="", help="An OpenID provider whose ID tokens are believed."),
     option("--oidc-client-id", default="", help="The audience that its tokens must name."),
     option("--oidc-ca-file", type=INPUT_FILE, help="CA of the provider; the system's when not given."),
@@ -82,12 +84,15 @@ PARAMS: list[click.Parameter] = [
     option("--audit-policy-file", type=INPUT_FILE, help="What is kept of which requests; without it, metadata of writes."),
     option("--audit-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server to send audit events to."),
     option("--audit-webhook-batch-max-wait", type=DURATION, default="30s", help="How long events wait for more to go with."),
-    option("--authorization-mode", type=COMMA_LIST, default="Node,RBAC", help="Authorizers, in order."),
+    option("--authorization-mode", type=COMMA_LIST, default="", help="Authorizers, in order [Node,RBAC]."),
+    option("--authorization-config", type=INPUT_FILE, help="AuthorizationConfiguration, read again when it changes."),
     option("--authorization-policy-file", type=INPUT_FILE, help="ABAC policies, one JSON object a line."),
     option("--authorization-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of the server for mode Webhook."),
     option("--authorization-webhook-cache-authorized-ttl", type=DURATION, default="5m", help="How long it is believed."),
     option("--authorization-webhook-cache-unauthorized-ttl", type=DURATION, default="30s", help="The same for refusals."),
     option("--authentication-token-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server that reviews tokens."),
+    option("--authorization-webhook-version", type=click.Choice(("v1beta1", "v1")), default="v1beta1", help="Of its reviews."),
+    option("--authentication-token-webhook-version", type=click.Choice(("v1beta1", "v1")), default="v1beta1", help="As above."),
     option("--authentication-token-webhook-cache-ttl", type=DURATION, default="2m", help="How long its word counts."),
     switch("--enable-priority-and-fairness", True, "Let FlowSchemas and PriorityLevelConfigurations decide whose turn it is."),
     option(
@@ -306,14 +311,14 @@ def _named_pair(text: str) -> NamedPair:
 
 
 def _identity(options: Mapping[str, Any]) -> Identity:
-    return Identity(
+    made = Identity(
         options["client_ca_file"],
         options["token_auth_file"],
         tuple(options["service_account_key_file"]),
         options["service_account_signing_key_file"],
         tuple(options["service_account_issuer"]) or (DEFAULT_ISSUER,),
         options["api_audiences"],
-        _anonymous(options),
+        options["anonymous_auth"],
         options["enable_bootstrap_token_auth"],
         FrontProxy(
             options["requestheader_client_ca_file"],
@@ -322,32 +327,49 @@ def _identity(options: Mapping[str, Any]) -> Identity:
             options["requestheader_group_headers"],
             options["requestheader_extra_headers_prefix"],
         ),
-        options["authorization_mode"],
+        options["authorization_mode"] or ("Node", "RBAC"),
         options["authorization_policy_file"],
         _issuers(options),
         options["authentication_token_webhook_config_file"],
         options["authentication_token_webhook_cache_ttl"],
         options["authorization_webhook_config_file"],
         (options["authorization_webhook_cache_authorized_ttl"], options["authorization_webhook_cache_unauthorized_ttl"]),
+        (options["authentication_token_webhook_version"], options["authorization_webhook_version"]),
+        options["anonymous_auth"],
+    )
+    return _with_authorization_file(_with_authentication_file(made, options), options)
+
+
+def _with_authentication_file(made: Identity, options: Mapping[str, Any]) -> Identity:
+    path = options["authentication_config"]
+    if path is None:
+        return made
+    if options["oidc_issuer_url"]:
+        raise click.UsageError("--authentication-config and --oidc-issuer-url exclude each other")
+    found = authentication_configuration.read(path.read_bytes(), made.service_account_issuers)
+    return replace(
+        made,
+        jwt_issuers=found.issuers,
+        anonymous=made.anonymous_flag if found.anonymous is None else found.anonymous,
+        anonymous_paths=found.paths,
+        authentication_file=path,
     )
 
 
-def _anonymous(options: Mapping[str, Any]) -> bool:
-    file = options["authentication_config"]
-    wish = (read(file).get("anonymous") or {}).get("enabled") if file is not None else None
-    return bool(options["anonymous_auth"] if wish is None else wish)
+def _with_authorization_file(made: Identity, options: Mapping[str, Any]) -> Identity:
+    path = options["authorization_config"]
+    if path is None:
+        return made
+    if options["authorization_mode"] or options["authorization_webhook_config_file"]:
+        raise click.UsageError("--authorization-config excludes --authorization-mode and --authorization-webhook-* flags")
+    found = authorization_configuration.read(path.read_bytes())
+    return replace(made, authorizers=found, authorization_file=path)
 
 
 def _issuers(options: Mapping[str, Any]) -> tuple[Issuer, ...]:
-    """From the file or from the flags; not from both."""
-    url, file = options["oidc_issuer_url"], options["authentication_config"]
-    if file is not None:
-        if url:
-            raise click.UsageError("--authentication-config and --oidc-issuer-url exclude each other")
-        return issuers_from(read(file))
+    url, claim, authority = options["oidc_issuer_url"], options["oidc_username_claim"], options["oidc_ca_file"]
     if not url:
         return ()
-    claim, authority = options["oidc_username_claim"], options["oidc_ca_file"]
     made = Issuer(
         url,
         tuple(filter(None, [options["oidc_client_id"]])),

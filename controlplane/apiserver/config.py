@@ -9,6 +9,7 @@ from component.featuregates import Gates
 from component.features import DEFAULTS
 from component.tls import DEFAULT_PROFILE, Profile
 from controlplane.apiserver.authentication.issuers import Issuer
+from controlplane.apiserver.authorization.configuration import AuthorizerEntry
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -66,6 +67,12 @@ class Identity:
     token_webhook_ttl: float = 120.0
     access_webhook: Path | None = None
     access_webhook_ttls: tuple[float, float] = (300.0, 30.0)  # of permissions, of refusals
+    webhook_versions: tuple[str, str] = ("v1", "v1")  # of TokenReviews, of SubjectAccessReviews, that are sent
+    anonymous_flag: bool = True  # what --anonymous-auth says, for a file that says nothing
+    anonymous_paths: tuple[str, ...] = ()  # empty: anonymous requests are not bound to paths
+    authentication_file: Path | None = None  # where issuers and anonymous paths came from, to be read again when it changes
+    authorizers: tuple[AuthorizerEntry, ...] = ()  # of an AuthorizationConfiguration, instead of modes
+    authorization_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

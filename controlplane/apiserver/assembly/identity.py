@@ -1,4 +1,4 @@
-"""Authenticators and authorizers from the settings, in the order in which they are asked."""
+"""Authenticators from the settings, in the order in which they are asked. Authorizers: see ``authorizers``."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,24 +8,18 @@ from pathlib import Path
 from component.dynamic_certificates import CaBundle
 from component.errors import OperatorError
 from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.authentication import configuration
 from controlplane.apiserver.authentication.anonymous import Anonymous
 from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
-from controlplane.apiserver.authentication.oidc import IDTokens
+from controlplane.apiserver.authentication.oidc import Issuers
 from controlplane.apiserver.authentication.request_header import HeaderNames, RequestHeaders
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authentication.static_token import StaticTokens
 from controlplane.apiserver.authentication.token_issuer import TokenIssuer
 from controlplane.apiserver.authentication.union import Authenticated, FirstThen, UnionAuthenticator
 from controlplane.apiserver.authentication.x509 import ClientCertificates
-from controlplane.apiserver.authorization.abac import ABACAuthorizer
-from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
-from controlplane.apiserver.authorization.bootstrap_policy import NODE
-from controlplane.apiserver.authorization.interface import Authorizer
-from controlplane.apiserver.authorization.node import NodeAuthorizer, PodsOn
-from controlplane.apiserver.authorization.rbac import RBACAuthorizer, RoleSource
-from controlplane.apiserver.authorization.union import UnionAuthorizer
 from controlplane.apiserver.config import Identity
 
 
@@ -39,18 +33,27 @@ class Believed:
     issuer: TokenIssuer | None
     keys: list[VerificationKey]
     audiences: tuple[str, ...]
-    bundles: tuple[CaBundle, ...] = ()  # the files of client CAs, to be watched
+    bundles: tuple[CaBundle, ...]  # the files of client CAs, to be watched
+    issuers: Issuers
+    anonymous: Anonymous
+
+    async def reconfigure(self, config: Identity, data: bytes) -> None:
+        """Take up a changed AuthenticationConfiguration. Raises OperatorError and changes nothing when it cannot be used."""
+        read = configuration.read(data, config.service_account_issuers)
+        self.issuers.replace(read.issuers)
+        self.anonymous.enabled = config.anonymous_flag if read.anonymous is None else read.anonymous
+        self.anonymous.paths = read.paths
 
 
 def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None) -> Believed:
     """Raises OperatorError naming the flag and the file that cannot be used."""
     issuer = None
     if config.service_account_signing_key is not None:
-        with _reading("--service-account-signing-key-file", config.service_account_signing_key):
+        with reading("--service-account-signing-key-file", config.service_account_signing_key):
             issuer = TokenIssuer(load_private_key(config.service_account_signing_key), config.service_account_issuers[0])
     keys: list[VerificationKey] = []
     for path in config.service_account_keys:
-        with _reading("--service-account-key-file", path):
+        with reading("--service-account-key-file", path):
             keys += load_public_keys(path)
     if issuer is not None and all(key.key_id != issuer.verification.key_id for key in keys):
         keys.append(issuer.verification)
@@ -58,7 +61,7 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
     accounts = ServiceAccountTokens(keys, config.service_account_issuers, audiences, lookup) if keys else None
     bearer: list[Authenticator] = []
     if config.token_file is not None:
-        with _reading("--token-auth-file", config.token_file):
+        with reading("--token-auth-file", config.token_file):
             bearer.append(StaticTokens.load(config.token_file))
     if config.bootstrap_tokens:
         bearer.append(BootstrapTokens(lookup))
@@ -69,7 +72,8 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
             raise OperatorError(
                 f"issuer {known.url}: the same as --service-account-issuer; tokens of both could not be told apart"
             )
-        bearer.append(IDTokens(known))
+    issuers = Issuers(config.jwt_issuers)
+    bearer.append(issuers)
     if webhook is not None:
         bearer.append(webhook)
     tokens = Authenticated(UnionAuthenticator(bearer))
@@ -78,21 +82,22 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
     proxy = config.front_proxy
     if proxy.client_ca is not None:
         names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes)
-        with _reading("--requestheader-client-ca-file", proxy.client_ca):
+        with reading("--requestheader-client-ca-file", proxy.client_ca):
             bundles.append(CaBundle(proxy.client_ca))
             first.append(RequestHeaders(bundles[-1].current, proxy.allowed_names, names))
     if config.client_ca is not None:
-        with _reading("--client-ca-file", config.client_ca):
+        with reading("--client-ca-file", config.client_ca):
             bundles.append(CaBundle(config.client_ca))
             first.append(ClientCertificates(bundles[-1].current))
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
-    if config.anonymous:
-        everything = FirstThen(everything, Anonymous())
-    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences), tuple(bundles))
+    anonymous = Anonymous(config.anonymous, config.anonymous_paths)
+    everything = FirstThen(everything, anonymous)
+    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences), tuple(bundles), issuers, anonymous)
 
 
 @contextlib.contextmanager
-def _reading(flag: str, path: Path) -> Iterator[None]:
+def reading(flag: str, path: Path) -> Iterator[None]:
+    """Turns what reading a file can raise into an OperatorError that names flag and file."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -100,27 +105,3 @@ def _reading(flag: str, path: Path) -> Iterator[None]:
         if reason.startswith("Unable to load PEM"):
             reason = "holds nothing in PEM form, or is damaged"
         raise OperatorError(f"{flag} {path}: {reason}") from None
-
-
-def authorizer_for(
-    config: Identity, roles: RoleSource, pods_on: PodsOn, lookup: Lookup, webhook: Authorizer | None = None
-) -> UnionAuthorizer:
-    """Administrators, then the modes in their order. Raises ValueError for an unknown mode."""
-    members: list[Authorizer] = [PrivilegedGroups(SUPERUSERS)]
-    for mode in config.authorization_modes:
-        if mode == "RBAC":
-            members.append(RBACAuthorizer(roles))
-        elif mode == "Node":
-            members.append(NodeAuthorizer(pods_on, lookup, NODE))
-        elif mode == "ABAC" and config.abac_policy is not None:
-            with _reading("--authorization-policy-file", config.abac_policy):
-                members.append(ABACAuthorizer.load(config.abac_policy))
-        elif mode == "Webhook" and webhook is not None:
-            members.append(webhook)
-        elif mode == "AlwaysAllow":
-            members.append(AlwaysAllow())
-        elif mode == "AlwaysDeny":
-            members.append(AlwaysDeny())
-        else:
-            raise ValueError(f"--authorization-mode={mode}: choose Node, RBAC, ABAC, Webhook, AlwaysAllow or AlwaysDeny")
-    return UnionAuthorizer(members)

@@ -19,14 +19,15 @@ from controlplane.apiserver import chain
 from controlplane.apiserver.assembly import identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
+from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
+from controlplane.apiserver.assembly.reloading import LOOK_SECONDS, ConfigFile
 from controlplane.apiserver.assembly.remote import Remote, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import EncryptionMetrics, StorageMetrics
-from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
-from controlplane.apiserver.config import Config
+from controlplane.apiserver.config import Config, Identity
 from controlplane.apiserver.endpoints import connect
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses, Probe, healthz
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
@@ -85,15 +86,15 @@ class _Live:
     kubelets: Kubelets
     streams: connect.OpenStreams
     remote: Remote
+    authorizers: Authorizers
 
 
 @dataclass(frozen=True, slots=True)
 class _Wired:
     seats: Filter
     router: Router
-    authenticator: Authenticator
+    believed: identity.Believed
     authorizer: Authorizer
-    bundles: tuple[CaBundle, ...]
 
 
 @contextlib.asynccontextmanager
@@ -110,13 +111,14 @@ async def running(config: Config) -> AsyncIterator[Running]:
             base.health.add("kms-providers", base.encryption.check)
             base.metrics.collectors.register(EncryptionMetrics(base.encryption))
             supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
-        live = await _make_live(config, base.stores, supervisor, stack)
+        live = await _make_live(config, base.stores, base.metrics, supervisor, stack)
         wired = _wire(config, base, live, supervisor, poststart.note_dangling)
+        await _follow_files(config.identity, wired.believed, live, base.metrics, supervisor)
         parts = await _chain_parts(config, base, wired, stack)
         await poststart.prepare()  # whoever gets in first finds the roles in force that say what they may
         await live.roles.caught_up()
         handler = chain.handler(parts, wired.router)
-        address = await _listen(config, handler, wired.bundles, base.health, live, supervisor, stack)
+        address = await _listen(config, handler, wired.believed.bundles, base.health, live, supervisor, stack)
         where = advertised(config), address.port
         stack.push_async_callback(poststart.leave, address.port)
         await poststart.run(*where)
@@ -138,13 +140,38 @@ async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
     return _Base(backend, encryption, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), metrics)
 
 
-async def _make_live(config: Config, stores: dict[str, Store], supervisor: Supervisor, stack: contextlib.AsyncExitStack) -> _Live:
+async def _make_live(
+    config: Config, stores: dict[str, Store], metrics: Registry, supervisor: Supervisor, stack: contextlib.AsyncExitStack
+) -> _Live:
     kubelets = Kubelets(resources.lookup_in(stores), config.kubelet)
     kubelets.context()  # a file that cannot be used is better known now than at the first `kubectl logs`
     stack.push_async_callback(kubelets.close)
     roles = RoleIndex(stores)
     supervisor.keep("rbac", roles.follow)
-    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), await remote(config.identity, stack))
+    others = await remote(config.identity, metrics, stack)
+    lookup = resources.lookup_in(stores)
+    authorizers = Authorizers(config.identity, Sources(roles, resources.pods_on_node(stores), lookup), others.authorizer, metrics)
+    stack.push_async_callback(authorizers.close)
+    await authorizers.start()
+    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), others, authorizers)
+
+
+async def _follow_files(config: Identity, believed: identity.Believed, live: _Live, metrics: Registry, tasks: Supervisor) -> None:
+    """Configuration files that count again when they change."""
+    authorizers = live.authorizers
+    files: dict[str, ConfigFile] = {}
+    if config.authentication_file is not None:
+        files["authentication-config"] = ConfigFile(
+            config.authentication_file, lambda data: believed.reconfigure(config, data), metrics, "authentication"
+        )
+    if config.authorization_file is not None:
+        files["authorization-config"] = ConfigFile(config.authorization_file, authorizers.reload, metrics, "authorization")
+        tasks.every("authorization-webhooks", 10 * LOOK_SECONDS, authorizers.tidy)
+    if config.abac_policy is not None:
+        files["abac-policies"] = ConfigFile(config.abac_policy, authorizers.reload_policies, metrics)
+    for name, file in files.items():
+        await file.start()
+        tasks.every(name, LOOK_SECONDS, file.look)
 
 
 async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contextlib.AsyncExitStack) -> chain.Parts:
@@ -155,7 +182,7 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
     timeout = config.serving.request_timeout
-    return chain.Parts(wired.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers)
+    return chain.Parts(wired.believed.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers)
 
 
 async def _listen(
@@ -204,9 +231,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     stores = base.stores
     lookup = resources.lookup_in(stores)
     believed = identity.believed(config.identity, lookup, live.remote.tokens)
-    authorizer = identity.authorizer_for(
-        config.identity, live.roles, resources.pods_on_node(stores), lookup, live.remote.authorizer
-    )
+    authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
@@ -227,7 +252,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
 
     seats, dumps = seats_for(config.serving, stores, stats, base.metrics, supervisor, note)
     known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer, dumps)
-    return _Wired(seats, Router(table, known), believed.authenticator, authorizer, believed.bundles)
+    return _Wired(seats, Router(table, known), believed, authorizer)
 
 
 def _probes(backend: Backend) -> dict[str, Probe]:

@@ -29,6 +29,7 @@ class Credentials:
     bearer_token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     connection: dict[str, Any] = field(default_factory=dict)  # a cache that lives as long as the connection
+    path: str = ""  # of the request
 
 
 class AuthenticationFailed(Exception):  # noqa: N818 - the word of the contract

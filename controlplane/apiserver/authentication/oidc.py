@@ -5,10 +5,11 @@ A provider that cannot be reached costs its own users their entry and nobody els
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from component import logs
+from controlplane.apiserver.authentication.claims import Mapper
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
 from controlplane.apiserver.authentication.issuers import Issuer
 
@@ -21,9 +22,33 @@ _MOST_BYTES = 1 << 20
 _WAIT_SECONDS = 10.0
 
 
+class Issuers:
+    """ID tokens of whichever issuers are believed now: an authenticator whose members can be replaced.
+
+    An issuer that stays keeps the keys that were fetched.
+    """
+
+    def __init__(self, issuers: Sequence[Issuer] = ()) -> None:
+        self._members: list[tuple[Issuer, IDTokens]] = []
+        self.replace(issuers)
+
+    def replace(self, issuers: Sequence[Issuer]) -> None:
+        held = {issuer.url: (issuer, tokens) for issuer, tokens in self._members}
+        kept = {url: tokens for url, (issuer, tokens) in held.items() if issuer in issuers}
+        self._members = [(issuer, kept.get(issuer.url) or IDTokens(issuer)) for issuer in issuers]
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        for _, member in self._members:
+            user = await member.authenticate(credentials)  # one issuer at most knows a token, by its name
+            if user is not None:
+                return user
+        return None
+
+
 class IDTokens:
     def __init__(self, issuer: Issuer, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._issuer, self._clock = issuer, clock
+        self._mapper = Mapper(issuer)
         self._fetch = fetch or fetcher(issuer.authority)
         self._keys: dict[str, Any] = {}
         self._looked = -_AGAIN_SECONDS
@@ -43,7 +68,7 @@ class IDTokens:
             return None
         if claimed.get("iss") != self._issuer.url:
             return None
-        return self._user(await self._verified(token, str(header.get("kid") or "")))
+        return self._mapper.user(await self._verified(token, str(header.get("kid") or "")))
 
     async def _verified(self, token: str, key_id: str) -> dict[str, Any]:
         import jwt
@@ -95,24 +120,6 @@ class IDTokens:
             except (jwt.PyJWTError, AttributeError, TypeError):
                 continue
         self._keys = found
-
-    def _user(self, claims: dict[str, Any]) -> UserInfo:
-        issuer = self._issuer
-        for claim, wanted in issuer.required.items():
-            if claims.get(claim) != wanted:
-                raise AuthenticationFailed(f"oidc: claim {claim!r} has not the required value")
-        name = claims.get(issuer.username_claim)
-        if not isinstance(name, str) or not name:
-            raise AuthenticationFailed(f"oidc: claim {issuer.username_claim!r} is missing or no text")
-        if issuer.username_claim == "email" and claims.get("email_verified", True) is not True:
-            raise AuthenticationFailed("oidc: email not verified")
-        groups = claims.get(issuer.groups_claim) if issuer.groups_claim else None
-        listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-        if any(not isinstance(each, str) for each in listed):
-            raise AuthenticationFailed(f"oidc: claim {issuer.groups_claim!r} is no list of texts")
-        uid: Any = claims.get(issuer.uid_claim) if issuer.uid_claim else ""
-        members = tuple(issuer.groups_prefix + each for each in listed if each)
-        return UserInfo(issuer.username_prefix + name, uid if isinstance(uid, str) else "", members)
 
 
 def fetcher(authority: str) -> Fetch:

@@ -1,4 +1,4 @@
-"""ABAC: policies from a file, one JSON object a line, read once at start. Never denies."""
+"""ABAC: policies from a file, one JSON object a line; read again when the file changes. Never denies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,11 +58,10 @@ class ABACAuthorizer:
     @classmethod
     def load(cls, path: Path) -> "ABACAuthorizer":
         """Raises OSError, and ValueError that names the line."""
-        policies = []
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                policies.append(_policy(line, number))
-        return cls(policies)
+        return cls(read(path.read_bytes()))
+
+    def replace(self, policies: Sequence[Policy]) -> None:
+        self._policies = tuple(policies)
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         if any(policy.is_for(attributes.user) and policy.allows(attributes) for policy in self._policies):
@@ -72,6 +71,15 @@ class ABACAuthorizer:
     def rules_for(self, user: UserInfo, namespace: str) -> list[Rule]:
         """For SelfSubjectRulesReview."""
         return [rule for policy in self._policies if policy.is_for(user) for rule in policy.rules(namespace)]
+
+
+def read(data: bytes) -> list[Policy]:
+    """Raises ValueError that names the line."""
+    policies = []
+    for number, line in enumerate(data.decode().splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            policies.append(_policy(line, number))
+    return policies
 
 
 def _policy(line: str, number: int) -> Policy:

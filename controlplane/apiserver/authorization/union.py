@@ -1,21 +1,27 @@
 """Several authorizers asked in order; the first opinion counts. A union is an authorizer itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
 from controlplane.apiserver.authorization.rules import Rule
 
+Count = Callable[[int, Decision], None]
+"""Told which member decided, by its position, and what."""
+
 
 class UnionAuthorizer:
-    def __init__(self, members: Sequence[Authorizer]) -> None:
+    def __init__(self, members: Sequence[Authorizer], count: Count | None = None) -> None:
         self._members = tuple(members)
+        self._count = count
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         reasons: list[str] = []
-        for member in self._members:
+        for position, member in enumerate(self._members):
             decision, reason = await member.authorize(attributes)
             if decision is not Decision.NO_OPINION:
+                if self._count is not None:
+                    self._count(position, decision)
                 return decision, reason
             if reason:
                 reasons.append(reason)
@@ -32,3 +38,16 @@ class UnionAuthorizer:
             else:
                 rules += listing(user, namespace)
         return list(dict.fromkeys(rules)), complete
+
+
+class Replaceable:
+    """An authorizer whose union can be exchanged while the server runs: see ``assembly.authorizers``."""
+
+    def __init__(self, union: UnionAuthorizer) -> None:
+        self.union = union
+
+    async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
+        return await self.union.authorize(attributes)
+
+    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], bool]:
+        return self.union.rules_for(user, namespace)

@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery import errors, fieldpath
+from apimachinery import errors, fieldpath, fields
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.schema import Schemas
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authorization.interface import Attributes, Decision
 from controlplane.apiserver.authorization.rules import rule_value
-from controlplane.apiserver.authorization.union import UnionAuthorizer
+from controlplane.apiserver.authorization.union import Replaceable
 from controlplane.apiserver.endpoints.body import read_object
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import value_reply
@@ -29,7 +29,7 @@ class Judges:
 
     tokens: Authenticator  # every authenticator that knows bearer tokens
     service_accounts: ServiceAccountTokens | None
-    authorizer: UnionAuthorizer
+    authorizer: Replaceable
     audiences: Sequence[str]
     schemas: Schemas
 
@@ -142,6 +142,8 @@ async def _access(user: UserInfo, spec: Object, judges: Judges) -> Object:
             subresource=resource.get("subresource") or "",
             namespace=resource.get("namespace") or "",
             name=resource.get("name") or "",
+            field_selector=_selector(resource.get("fieldSelector"), "fieldSelector"),
+            label_selector=_selector(resource.get("labelSelector"), "labelSelector"),
         )
     else:
         assert path is not None
@@ -153,6 +155,41 @@ async def _access(user: UserInfo, spec: Object, judges: Judges) -> Object:
     if reason:
         status["reason"] = reason
     return status
+
+
+def _selector(given: Object | None, name: str) -> str:
+    """A selector of a review as text; requirements that selectors cannot say are left out, which asks for more, not for less."""
+    if not given:
+        return ""
+    path = f"spec.resourceAttributes.{name}"
+    raw, requirements = given.get("rawSelector") or "", given.get("requirements") or []
+    if raw and requirements:
+        text = "must not be specified at the same time as requirements"
+        raise errors.invalid("", "", [fieldpath.invalid(f"{path}.rawSelector", raw, text)], _AUTHORIZATION)
+    if not raw and not requirements:
+        raise errors.invalid("", "", [fieldpath.required(f"{path}.requirements")], _AUTHORIZATION)
+    if raw:
+        return str(raw)
+    by_field = name == "fieldSelector"
+    return ",".join(filter(None, (_requirement(each, by_field=by_field) for each in requirements)))
+
+
+def _requirement(given: Object, *, by_field: bool) -> str:
+    key, values = given.get("key") or "", [str(each) for each in given.get("values") or []]
+    match given.get("operator"):
+        case "In" if len(values) == 1:
+            return f"{key}={fields.escape(values[0]) if by_field else values[0]}"
+        case "NotIn" if len(values) == 1:
+            return f"{key}!={fields.escape(values[0]) if by_field else values[0]}"
+        case "In" if values and not by_field:
+            return f"{key} in ({','.join(values)})"
+        case "NotIn" if values and not by_field:
+            return f"{key} notin ({','.join(values)})"
+        case "Exists" if not by_field:
+            return str(key)
+        case "DoesNotExist" if not by_field:
+            return f"!{key}"
+    return ""
 
 
 async def _self_rules(call: Call, spec: Object, judges: Judges) -> Object:

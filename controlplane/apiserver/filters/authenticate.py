@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Sequence
 
 from apimachinery import errors
-from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
@@ -38,7 +38,7 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
         memory = call.connection
         if _PEER not in memory:
             memory[_PEER] = _peer_certificate(call)
-        credentials = Credentials(memory[_PEER], bearer_token(call, authorization), call.headers, memory)
+        credentials = Credentials(memory[_PEER], bearer_token(call, authorization), call.headers, memory, call.path)
         try:
             user = await authenticator.authenticate(credentials)
         except AuthenticationFailed as failure:
@@ -49,7 +49,7 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
         if user is None:
             raise errors.unauthorized()
         call.user = user
-        if remember:
+        if remember and user is not ANONYMOUS:  # who may be anonymous can depend on the path
             memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL)
 
     return step

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from component import tls, x509
-from component.errors import OperatorError
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials
-from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix, issuers_from
+from controlplane.apiserver.authentication.issuers import Issuer, default_prefix
 from controlplane.apiserver.authentication.oidc import IDTokens
 from tests.support.apiserver import prepare, running_apiserver
 
@@ -138,20 +137,3 @@ def test_prefixes_as_the_flags_have_them() -> None:
     assert default_prefix("https://p", "sub", "") == "https://p#"
     assert default_prefix("https://p", "email", "") == ""
     assert default_prefix("https://p", "sub", "-") == ""
-
-
-def test_the_structured_file() -> None:
-    entry: dict[str, Any] = {
-        "issuer": {"url": "https://p", "audiences": ["a", "b"]},
-        "claimMappings": {"username": {"claim": "sub", "prefix": ""}, "uid": {"claim": "oid"}},
-        "claimValidationRules": [{"claim": "hd", "requiredValue": "example.com"}],
-    }
-    config = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": [entry]}
-    (made,) = issuers_from(config)
-    assert (made.audiences, made.uid_claim, made.required) == (("a", "b"), "oid", {"hd": "example.com"})
-    with pytest.raises(OperatorError, match="may appear once"):
-        issuers_from({**config, "jwt": [entry, entry]})
-    with pytest.raises(OperatorError, match="expressions"):
-        issuers_from({**config, "jwt": [{**entry, "claimMappings": {"username": {"expression": "claims.sub"}}}]})
-    with pytest.raises(OperatorError, match="must be an https URL"):
-        checked(Issuer("http://p", ("a",)), "--oidc-issuer-url")
