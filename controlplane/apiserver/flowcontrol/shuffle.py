@@ -10,7 +10,7 @@ MAX_BITS = 60  # of the hash that a deal may use up; validation refuses shapes t
 
 def flow_hash(schema: str, distinguisher: str) -> int:
     """64 bits that stand for a flow, upstream's: every API server deals a flow the same hand."""
-    digest = hashlib.sha256(schema.encode() + b"\0" + distinguisher.encode()).digest()
+    digest = hashlib.sha256(schema.encode() + b"\0" + distinguisher.encode(errors="surrogateescape")).digest()
     return int.from_bytes(digest[:8], "little")
 
 
