@@ -9,7 +9,7 @@ from component.featuregates import Gates
 from component.features import DEFAULTS
 from component.tls import DEFAULT_PROFILE, Profile
 from controlplane.apiserver.authentication.issuers import Issuer
-from controlplane.apiserver.authorization.configuration import AuthorizerEntry
+from controlplane.apiserver.authorization.entries import AuthorizerEntry
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"

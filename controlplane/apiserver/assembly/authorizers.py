@@ -19,7 +19,7 @@ from controlplane.apiserver.authorization.abac import ABACAuthorizer
 from controlplane.apiserver.authorization.abac import read as read_policies
 from controlplane.apiserver.authorization.always import SUPERUSERS, AlwaysAllow, AlwaysDeny, PrivilegedGroups
 from controlplane.apiserver.authorization.bootstrap_policy import NODE
-from controlplane.apiserver.authorization.configuration import AuthorizerEntry
+from controlplane.apiserver.authorization.entries import AuthorizerEntry
 from controlplane.apiserver.authorization.interface import Authorizer, Decision
 from controlplane.apiserver.authorization.node import NodeAuthorizer, PodsOn
 from controlplane.apiserver.authorization.rbac import RBACAuthorizer, RoleSource

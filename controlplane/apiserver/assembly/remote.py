@@ -19,7 +19,7 @@ from client.rest import Client
 from component import logs
 from component.metrics import Registry
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
-from controlplane.apiserver.authorization.configuration import WebhookEntry
+from controlplane.apiserver.authorization.entries import WebhookEntry
 from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
 from controlplane.apiserver.authorization.match_conditions import MatchConditions, review_of
 from controlplane.apiserver.config import Identity

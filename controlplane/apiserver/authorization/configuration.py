@@ -5,7 +5,6 @@ start and again whenever the file changes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from apimachinery import names
 from component.errors import OperatorError
 from component.flags import parse_duration
+from controlplane.apiserver.authorization.entries import AuthorizerEntry, WebhookEntry
 from controlplane.apiserver.authorization.match_conditions import MatchConditions
 
 FLAG = "--authorization-config"
@@ -23,25 +23,6 @@ _GROUP = "apiserver.config.k8s.io"
 _MOST_BYTES = 1 << 20
 _MOST_SECONDS = 30.0
 _MOST_CONDITIONS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookEntry:
-    """``kubeconfig`` is None for the cluster that the server itself runs in. ``ttls`` are those of permissions and refusals."""
-
-    kubeconfig: Path | None
-    timeout: float
-    denies_on_failure: bool
-    ttls: tuple[float, float] = (300.0, 30.0)
-    version: str = "v1"
-    conditions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizerEntry:
-    type: str
-    name: str
-    webhook: WebhookEntry | None = None
 
 
 def read(data: bytes) -> tuple[AuthorizerEntry, ...]:

@@ -9,7 +9,8 @@ import pytest
 from component.errors import OperatorError
 from controlplane.apiserver.assembly.remote import review_spec
 from controlplane.apiserver.authentication.interface import UserInfo
-from controlplane.apiserver.authorization.configuration import AuthorizerEntry, WebhookEntry, read
+from controlplane.apiserver.authorization.configuration import read
+from controlplane.apiserver.authorization.entries import AuthorizerEntry, WebhookEntry
 from controlplane.apiserver.authorization.interface import Attributes
 from controlplane.apiserver.authorization.match_conditions import MatchConditions
 
