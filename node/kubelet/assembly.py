@@ -51,6 +51,7 @@ from node.kubelet.shutdown.manager import NOT_ADMITTED, NOT_READY, ShutdownManag
 from node.kubelet.sources import apiserver, static_files
 from node.kubelet.sources.static_files import StaticFiles
 from node.kubelet.stats.pods import PodUsage
+from node.kubelet.stats.volumes import VolumeUsage
 from node.kubelet.status import StatusManager
 from node.kubelet.volumes.csi.in_use import InUse
 from node.kubelet.volumes.csi.plugin import Csi
@@ -120,6 +121,7 @@ class Parts:
     static: StaticFiles | None
     local_paths: LocalPaths | None
     drivers: CsiRegistry
+    volume_usage: VolumeUsage
     plugins: PluginWatcher
     look: Callable[[], Awaitable[RuntimeFacts]]
 
@@ -200,6 +202,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         static=_static(given, wanted, workers, pleg),
         local_paths=_local_paths(given, node),
         drivers=drivers,
+        volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock),
         plugins=PluginWatcher(config.root_dir / "plugins_registry", {"CSIPlugin": drivers}, clock),
         look=look,
     )

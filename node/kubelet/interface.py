@@ -31,6 +31,24 @@ class Mount:
     image_policy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class VolumeStats:
+    """How full one volume of a pod is, in bytes and inodes; None for what its driver does not say.
+
+    ``claim`` is (namespace, name) of the claim behind it; ``abnormal`` what a driver says of its health.
+    """
+
+    name: str
+    claim: tuple[str, str] | None = None
+    capacity: int | None = None
+    available: int | None = None
+    used: int | None = None
+    inodes: int | None = None
+    inodes_free: int | None = None
+    inodes_used: int | None = None
+    abnormal: bool | None = None
+
+
 class VolumeError(Exception):
     """A volume cannot be mounted (yet). The text goes into the event ``FailedMount`` as it stands:
     ``MountVolume.SetUp failed for volume "x" : configmap "y" not found``. The pod is tried again, with back-off."""
@@ -56,6 +74,10 @@ class VolumeManager(Protocol):
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         """Unmount and delete the volumes of a pod whose containers are gone; knows them from the disk alone, because
         after a restart of the kubelet the pod may no longer exist in the API. Never follows symbolic links."""
+        ...
+
+    async def stats(self, pod: Pod) -> Sequence[VolumeStats]:
+        """How full the pod's volumes are, as far as that can be told. Raises VolumeError or OSError."""
         ...
 
     async def sweep(self) -> None:

@@ -104,6 +104,7 @@ class Kubelet:
                 tasks.keep("pod routes", parts.routes.run)
             tasks.keep("log rotation", parts.rotator.run)
             tasks.keep("plugins", parts.plugins.run)
+            tasks.keep("volume usage", parts.volume_usage.run)
             tasks.start("CSI node", self._csi_node(parts))
             if parts.local_paths is not None:
                 tasks.keep("local paths", parts.local_paths.run)
@@ -161,7 +162,9 @@ class Kubelet:
         gate = auth.Gate(given.client, given.node_name, self._clock, bundles[0].current if bundles else None, ttls)
         stats = CriStats(runtime, given.node_name)
         shown = document(config)
-        server = routes.Server(parts.facade, gate, given.metrics, stats=stats, configuration=shown, clock=self._clock)
+        server = routes.Server(
+            parts.facade, gate, given.metrics, stats=stats, volumes=parts.volume_usage, configuration=shown, clock=self._clock
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(self._clock, shown_certificate, *bundles), name="certificate files")
             await server.run(config.address, config.port, shown_certificate.context)

@@ -17,18 +17,21 @@ from apimachinery import times
 from component.clock import Clock
 from component.metrics import CONTENT_TYPE, Registry
 from node.kubelet.stats.usage import ContainerUsage, NodeUsage, StatsSource, read_node, read_proc
+from node.kubelet.stats.volumes import VolumeUsage
 
 
 class Pages:
     """The three pages as handlers."""
 
-    def __init__(self, registry: Registry, stats: StatsSource | None, clock: Clock) -> None:
+    def __init__(self, registry: Registry, stats: StatsSource | None, clock: Clock, volumes: VolumeUsage | None = None) -> None:
         self._registry = registry
+        self._volumes = volumes
         self._stats = stats
         self._clock = clock
 
     async def metrics(self, request: web.Request) -> web.Response:
         body = await asyncio.to_thread(self._registry.expose)
+        body += self._volumes.metrics() if self._volumes is not None else b""
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     async def resource(self, request: web.Request) -> web.Response:
@@ -37,7 +40,11 @@ class Pages:
 
     async def summary(self, request: web.Request) -> web.Response:
         node, containers = await self._read()
-        return web.Response(body=orjson.dumps(summary(node, containers, self._clock.now())), content_type="application/json")
+        found = summary(node, containers, self._clock.now())
+        for pod in found["pods"]:
+            if self._volumes is not None and (listed := self._volumes.of_pod(pod["podRef"]["uid"])):
+                pod["volume"] = listed
+        return web.Response(body=orjson.dumps(found), content_type="application/json")
 
     async def _read(self) -> tuple[NodeUsage, Sequence[ContainerUsage]]:
         if self._stats is None:

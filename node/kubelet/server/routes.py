@@ -23,6 +23,7 @@ from node.kubelet.server import exec as streams
 from node.kubelet.server import logs, metrics
 from node.kubelet.server.auth import Gate
 from node.kubelet.stats.usage import StatsSource
+from node.kubelet.stats.volumes import VolumeUsage
 
 _log = logging.get(__name__)
 _Handler = Callable[[web.Request, KubeletFacade], Awaitable[web.StreamResponse]]
@@ -40,13 +41,14 @@ class Server:
         registry: Registry,
         *,
         stats: StatsSource | None = None,
+        volumes: VolumeUsage | None = None,
         configuration: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._kubelet = kubelet
         self._gate = gate
         self._clock = clock or RealClock()
-        self._metrics = metrics.Pages(registry, stats, self._clock)
+        self._metrics = metrics.Pages(registry, stats, self._clock, volumes)
         self._configuration = {"kubeletconfig": dict(configuration or {})}
         self._requests = registry.counter("kubelet_http_requests_total", "Requests to the kubelet's server", ("method", "path"))
 

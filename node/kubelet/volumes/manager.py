@@ -5,7 +5,7 @@ read from the disk and from mountinfo, so a restarted kubelet continues where th
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from apimachinery.objects import volumes
 from component import logs
 from component.clock import Clock, RealClock
 from component.process import RealRunner, Runner
-from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError
-from node.kubelet.volumes import claims, mounts, subpath
+from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError, VolumeStats
+from node.kubelet.volumes import claims, measure, mounts, subpath
 from node.kubelet.volumes.contract import DEVICES, PLUGINS, SUBPATHS, VOLUMES, Plugin, VolumeRequest, directory_of
+from node.kubelet.volumes.csi import records
 from node.kubelet.volumes.csi.plugin import Csi
 from node.kubelet.volumes.plugins.config_map import ConfigMap
 from node.kubelet.volumes.plugins.downward_api import DownwardAPI
@@ -28,6 +29,7 @@ from node.kubelet.volumes.plugins.projected import Projected
 from node.kubelet.volumes.plugins.secret import Secret
 from node.kubelet.volumes.tokens import Tokens
 
+_COUNTED = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI"})
 _WITH_CLAIM = ("persistentVolumeClaim", "ephemeral")
 _CSI_REFRESH = 60.0
 _log = logs.get(__name__)
@@ -69,6 +71,7 @@ class Manager:
             self._csi.recover()
         self._clock = clock
         self._looked: dict[tuple[str, str], float] = {}
+        self._names: dict[tuple[str, str], str] = {}
         self._local = Local(root, runner or RealRunner(clock), local_paths)
         self._persistent: dict[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
         if self._csi is not None:
@@ -114,6 +117,8 @@ class Manager:
         self._tokens.forget(uid)
         for key in [key for key in self._looked if key[0] == uid]:
             del self._looked[key]
+        for key in [key for key in self._names if key[0] == uid]:
+            del self._names[key]
         try:
             # subpath binds point into the volumes, so they go first; what drivers have mounted they unmount themselves
             await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS,))
@@ -122,6 +127,37 @@ class Manager:
             await asyncio.to_thread(mounts.clear, pod_dir, (VOLUMES, DEVICES, PLUGINS))
         except (OSError, VolumeError) as error:
             raise VolumeError(f"volumes of pod {uid} cannot be removed: {error}") from error
+
+    async def stats(self, pod: Pod) -> Sequence[VolumeStats]:
+        pod_dir = self._root / "pods" / pod["metadata"]["uid"]
+        found = [await self._stats(pod, pod_dir, entry) for entry in pod["spec"].get("volumes") or ()]
+        return [each for each in found if each is not None]
+
+    async def _stats(self, pod: Pod, pod_dir: Path, entry: Mapping[str, Any]) -> VolumeStats | None:
+        """None for volumes that cannot be measured: those of the node itself, bare devices, and what is not mounted yet."""
+        name, kind = str(entry["name"]), kind_of(entry)
+        if kind in _COUNTED:
+            path = directory_of(pod_dir, self._plugins[kind].name, name)
+            return await asyncio.to_thread(measure.of_folder, path, name) if await asyncio.to_thread(path.is_dir) else None
+        if kind not in ("csi", *_WITH_CLAIM):
+            return None
+        claim, volume = await self._behind(pod, entry)
+        local = directory_of(pod_dir, self._local.name, volume)
+        if claim is not None and await asyncio.to_thread(local.is_dir):
+            return await asyncio.to_thread(measure.of_file_system, local, name, claim)
+        record = await asyncio.to_thread(records.find, pod_dir, volume)
+        if record is None or record.is_block or self._csi is None:
+            return None
+        return await self._csi.stats(record, name, claim)
+
+    async def _behind(self, pod: Pod, entry: Mapping[str, Any]) -> tuple[tuple[str, str] | None, str]:
+        """(claim, what the volume's directory is called). Which volume a claim is bound to never changes, so it is kept."""
+        key = (str(pod["metadata"]["uid"]), str(entry["name"]))
+        if key not in self._names:
+            persistent = await claims.resolve(self._source, pod, entry, started=True)
+            self._names[key] = persistent.name if persistent is not None else str(entry["name"])
+        claim = volumes.claim_name(pod, entry)
+        return ((str(pod["metadata"].get("namespace", "default")), claim) if claim else None), self._names[key]
 
     async def sweep(self) -> None:
         try:

@@ -17,7 +17,7 @@ from apimachinery.errors import StatusError
 from apimachinery.objects import attachments
 from component import logs
 from component.clock import Clock
-from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError
+from node.kubelet.interface import Mount, ObjectSource, Pod, VolumeError, VolumeStats
 from node.kubelet.volumes import mounts, ownership, projection
 from node.kubelet.volumes.contract import VolumeRequest
 from node.kubelet.volumes.csi import records, spec
@@ -220,6 +220,14 @@ class Csi:
         target = self._target(pod_dir, wanted, str(request.pod["metadata"]["uid"]))
         await driver.expand(volume, str(target), size, await self._secrets(wanted.expand_secret))
         await self.grown(request.pod, persistent.claim, persistent.volume)
+
+    async def stats(self, record: Record, name: str, claim: tuple[str, str] | None) -> VolumeStats | None:
+        """What the driver says, if it does. Raises VolumeError."""
+        driver = self.registry.driver(record.driver)
+        if not await driver.can(Capability.GET_VOLUME_STATS):
+            return None
+        staging = "" if record.ephemeral else str(records.staging_of(self.root, record.driver, record.handle))
+        return spec.stats(await driver.stats(record.handle, str(record.target), staging), name, claim)
 
     # Down
 

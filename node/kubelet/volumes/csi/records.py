@@ -81,6 +81,11 @@ def of_pod(pod_dir: Path) -> list[Record]:
     return [*_read(pod_dir / "volumes" / _FOLDER), *_read(pod_dir / "volumeDevices" / _FOLDER)]
 
 
+def find(pod_dir: Path, name: str) -> Record | None:
+    """One volume of a pod, by the name of its directory."""
+    return next((record for record in of_pod(pod_dir) if record.name == name), None)
+
+
 def of_all_pods(root: Path) -> Iterator[tuple[str, Record]]:
     """(uid, record) for every pod of this node."""
     try:

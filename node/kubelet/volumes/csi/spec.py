@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apimachinery.objects import volumes
-from node.kubelet.interface import Pod, VolumeError
+from node.kubelet.interface import Pod, VolumeError, VolumeStats
 from node.kubelet.volumes.contract import VolumeRequest
 from node.kubelet.volumes.csi.api import csi_v1_pb2 as pb
 
@@ -131,3 +131,15 @@ def size_to_reach(persistent_volume: Object, claim: Object) -> int:
     has = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
     target = volumes.capacity_bytes(persistent_volume)
     return target if has is not None and volumes.capacity_bytes({"spec": {"capacity": {"storage": has}}}) < target else 0
+
+
+def stats(answer: pb.NodeGetVolumeStatsResponse, name: str, claim: tuple[str, str] | None) -> VolumeStats:
+    """A driver's numbers as ours."""
+    numbers: dict[str, int] = {}
+    for usage in answer.usage:
+        if usage.unit == pb.VolumeUsage.BYTES:
+            numbers |= {"capacity": usage.total, "available": usage.available, "used": usage.used}
+        elif usage.unit == pb.VolumeUsage.INODES:
+            numbers |= {"inodes": usage.total, "inodes_free": usage.available, "inodes_used": usage.used}
+    abnormal = bool(answer.volume_condition.abnormal) if answer.HasField("volume_condition") else None
+    return VolumeStats(name, claim, **numbers, abnormal=abnormal)

@@ -366,6 +366,16 @@ async def test_a_driver_that_mounts_for_a_group_is_told_the_group(node: Node, dr
     assert path.stat().st_gid == 0
 
 
+async def test_the_driver_says_how_full_its_volumes_are(node: Node, driver: FolderDriver) -> None:
+    node.api.bind()
+    await node.mount()
+    (stats,) = await node.manager.stats(pod("u1", claim_volume("x", "c")))
+    assert (stats.name, stats.claim, stats.capacity, stats.used, stats.inodes_free) == ("x", ("ns", "c"), 100, 30, 7)
+    driver.capabilities = [Types.STAGE_UNSTAGE_VOLUME]
+    await node.restart()
+    assert await node.manager.stats(pod("u1", claim_volume("x", "c"))) == []
+
+
 def test_one_driver_s_entry_leaves_the_others_alone() -> None:
     held = [{"name": "a", "nodeID": "1"}, {"name": "b", "nodeID": "2"}]
     assert with_driver(held, "a", {"name": "a", "nodeID": "3"}) == [held[1], {"name": "a", "nodeID": "3"}]

@@ -370,3 +370,23 @@ def test_the_size_of_huge_pages(medium: str, asked: list[str], expected: str) ->
 async def test_git_repo_is_refused(manager: Manager, root: Path) -> None:
     with pytest.raises(VolumeError, match="no volume plugin matched: this kubelet does not support gitRepo volumes"):
         await mount(manager, root, {"name": "g", "gitRepo": {"repository": "https://example.com"}})
+
+
+async def test_how_full_volumes_are(manager: Manager, objects: Objects, root: Path) -> None:
+    (root / "data").mkdir()
+    objects.bind(make_volume("v", local={"path": str(root / "data")}))
+    entries = [
+        {"name": "disk", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        claim_volume("mine", "c"),
+        {"name": "host", "hostPath": {"path": "/tmp"}},
+    ]
+    mounted = await manager.mount(pod(*entries), root / "pods/u1")
+    (mounted["disk"].host_path / "file").write_bytes(b"x" * 100_000)
+    disk, memory, mine = await manager.stats(pod(*entries))
+    assert (disk.name, disk.inodes_used) == ("disk", 2)
+    assert disk.used is not None
+    assert 100_000 <= disk.used < 120_000
+    assert (memory.name, memory.capacity) == ("memory", 1 << 20)
+    assert (mine.name, mine.claim) == ("mine", ("ns", "c"))
+    assert mine.capacity == os.statvfs(root).f_blocks * os.statvfs(root).f_frsize
