@@ -34,7 +34,10 @@ def prepare(mount: Mount, path: str, target: Path) -> Path:
 
 def _open_inside(volume: str, path: str) -> int:
     """An O_PATH descriptor of what ``path`` means now, reached by real directories only."""
-    real = os.path.realpath(os.path.join(volume, path))
+    try:
+        real = os.path.realpath(os.path.join(volume, path))
+    except OSError as error:  # a link that was none any more when it was read
+        raise VolumeError(f"subPath {path} changed while it was resolved: {error.strerror}") from error
     if real != volume and not real.startswith(volume.rstrip("/") + "/"):
         raise VolumeError(f"subPath {path} leads outside of the volume")
     here = os.open(volume, _PATH | os.O_DIRECTORY)
