@@ -33,5 +33,6 @@ CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "cluster
 STORAGE_CLASSES = GroupVersionResource("storage.k8s.io", "v1", "storageclasses")
 CSI_NODES = GroupVersionResource("storage.k8s.io", "v1", "csinodes")
 CSI_DRIVERS = GroupVersionResource("storage.k8s.io", "v1", "csidrivers")
+RUNTIME_CLASSES = GroupVersionResource("node.k8s.io", "v1", "runtimeclasses")
 CSI_STORAGE_CAPACITIES = GroupVersionResource("storage.k8s.io", "v1", "csistoragecapacities")
 VOLUME_ATTACHMENTS = GroupVersionResource("storage.k8s.io", "v1", "volumeattachments")

@@ -112,6 +112,8 @@ class FakeContainerd:
 
     async def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> str:
         self._enter("run_pod_sandbox", config.metadata.name)
+        if runtime_handler not in ("", "runc"):
+            raise errors.RuntimeServiceError(f'failed to get sandbox runtime: no runtime for "{runtime_handler}" is configured')
         for other in self.sandboxes.values():
             if other.config.metadata == config.metadata:
                 raise errors.RuntimeServiceError(f'failed to reserve sandbox name: name is reserved for "{other.id}"')

@@ -16,6 +16,7 @@ from apimachinery.resources import (
     CSI_DRIVERS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    RUNTIME_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
     VOLUME_ATTACHMENTS,
@@ -64,6 +65,9 @@ class CachedObjects:
             if error.code == 404:
                 return None
             raise
+
+    async def runtime_class(self, name: str) -> Mapping[str, Any]:
+        return await self._get(RUNTIME_CLASSES, "", name)
 
     async def volume_attachment(self, name: str) -> Mapping[str, Any]:
         return await self._client.get(VOLUME_ATTACHMENTS, name)

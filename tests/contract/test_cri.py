@@ -181,6 +181,13 @@ async def test_images_are_found_by_every_name(services: Services) -> None:
     assert any(image.id == found.id for image in await services.images.list_images())
 
 
+async def test_a_handler_is_one_that_the_runtime_has(services: Services) -> None:
+    sandbox = await services.runtime.run_pod_sandbox(_sandbox("handled"), "runc")
+    assert sandbox
+    with pytest.raises(errors.RuntimeServiceError, match='no runtime for "nothing" is configured'):
+        await services.runtime.run_pod_sandbox(_sandbox("lost"), "nothing")
+
+
 async def test_events_are_optional(services: Services) -> None:
     version = await services.runtime.version()
     assert version.runtime_api_version == "v1"

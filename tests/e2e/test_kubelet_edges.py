@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from apimachinery.resources import PODS
+from apimachinery.resources import PODS, RUNTIME_CLASSES
 from bootstrap import containerd
 from client.rest import STRATEGIC
 from tests.support.node import TestNode, container, is_ready, phase_is, running_node
@@ -159,3 +159,22 @@ async def test_a_failing_post_start_hook_kills_the_container(node: TestNode) -> 
         while not any(reason == "FailedPostStartHook" for reason, _ in await node.events("bad")):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await node.wait_pod("bad", lambda pod: "lastState" in pod["status"].get("containerStatuses", [{}])[0])
+
+
+async def test_a_runtime_class_chooses_the_handler(node: TestNode) -> None:
+    for name, handler in (("plain", "runc"), ("wrong", "nothing")):
+        made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+        await node.client.create(RUNTIME_CLASSES, made)
+    await node.create_pod("plain", script="exec sleep 1000", runtimeClassName="plain")
+    await node.wait_pod("plain", is_ready)
+    await node.create_pod("wrong", script="exec sleep 1000", runtimeClassName="wrong")
+
+    async def refused() -> bool:
+        return any('no runtime for "nothing" is configured' in note for _, note in await node.events("wrong"))
+
+    async with asyncio.timeout(15):
+        while not await refused():  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert (await node.pod("wrong") or {})["status"]["phase"] == "Pending"
+    for name in ("plain", "wrong"):
+        await node.client.delete(RUNTIME_CLASSES, name)

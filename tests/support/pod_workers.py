@@ -85,6 +85,7 @@ class Objects:
 
     config_maps: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     secrets: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    handlers: dict[str, str] = field(default_factory=dict)  # by runtime class
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, Any]:
         if (namespace, name) not in self.config_maps:
@@ -95,6 +96,11 @@ class Objects:
         if (namespace, name) not in self.secrets:
             raise api_errors.not_found("secrets", name)
         return self.secrets[namespace, name]
+
+    async def runtime_class(self, name: str) -> Mapping[str, Any]:
+        if name not in self.handlers:
+            raise api_errors.not_found("runtimeclasses.node.k8s.io", name)
+        return {"metadata": {"name": name}, "handler": self.handlers[name]}
 
     async def service_account_token(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"status": {"token": "t"}}

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apimachinery.errors import StatusError
 from apimachinery.meta import uid_of
 from apimachinery.objects import pods
 from component import logs
@@ -76,16 +77,22 @@ class RuntimeManager:
             if not plan.create_sandbox and newest is not None:
                 ips = host.node_ips() if newest.host_network else newest.ips
                 return Place(pod, observed, newest.id, config, ips, volumes)
+            handler = await self._handler(pod)
             async with host.gate.passing(SANDBOX):
-                made = await to_its_end(host.runtime.run_pod_sandbox(config))
+                made = await to_its_end(host.runtime.run_pod_sandbox(config, handler))
             host.metrics.pod_started()
             status = await host.runtime.pod_sandbox_status(made)
-        except (errors.RuntimeServiceError, ValueError) as error:
+        except (errors.RuntimeServiceError, StatusError, ValueError) as error:
             host.metrics.pod_started(error=True)
             host.events.warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise SandboxError(str(error)) from None
         own = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
         return Place(pod, observed, made, config, host.node_ips() if pods.is_host_network(pod) else own, volumes)
+
+    async def _handler(self, pod: Pod) -> str:
+        """Which of the runtime's handlers the pod's RuntimeClass names; "" for its own choice. Raises StatusError."""
+        name = pods.spec_of(pod).get("runtimeClassName")
+        return str((await self._host.objects.runtime_class(str(name)))["handler"]) if name else ""
 
     async def _start(self, place: Place, name: str, outcome: Outcome) -> None:
         """Start one container unless it is in back-off; what hinders it goes into the outcome."""

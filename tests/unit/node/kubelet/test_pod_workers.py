@@ -391,3 +391,13 @@ async def test_volumes_are_refreshed_while_the_pod_runs(tmp_path: Path) -> None:
             await bench.advance(80)
         assert len(bench.volumes.refreshed) >= 2
         assert bench.volumes.mounted == ["web"]
+
+
+async def test_a_pod_waits_for_its_runtime_class(tmp_path: Path) -> None:
+    async with running_workers(tmp_path) as bench:
+        web = pod(runtimeClassName="gvisor")
+        bench.apply(web)
+        await bench.until(lambda: "FailedCreatePodSandBox" in bench.events.reasons())
+        assert 'runtimeclasses.node.k8s.io "gvisor" not found' in bench.events.seen[-1][1]
+        bench.objects.handlers["gvisor"] = "runc"
+        await bench.advance_until(lambda: "running" in bench.state(web))
