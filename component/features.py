@@ -29,6 +29,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("WorkloadAwarePreemption", False, ("GangScheduling",)),
     ),
     BETA: (
+        ("ClearingNominatedNodeNameAfterBinding", True, ()),
         ("ClusterTrustBundle", False, ()),
         ("ClusterTrustBundleProjection", False, ("ClusterTrustBundle",)),
         ("ContainerRestartRules", True, ()),
@@ -64,7 +65,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     (BETA, True): (
         "APIResponseCompression APIServerIdentity APIServerTracing AllowParsingUserUIDFromCertAuth "
         "AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets "
-        "ClearingNominatedNodeNameAfterBinding ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContextualLogging "
+        "ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContextualLogging "
         "DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices "
         "DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DeclarativeValidation "
         "DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DisableCPUQuotaWithExclusiveCPUs "

@@ -8,6 +8,7 @@ from apimachinery.meta import condition_status, labels_of
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 REGION_LABEL = "topology.kubernetes.io/region"
+REGION_LABEL = "topology.kubernetes.io/region"
 ROLE_LABEL_PREFIX = "node-role.kubernetes.io/"
 EXCLUDE_BALANCERS_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 LEASE_NAMESPACE = "kube-node-lease"

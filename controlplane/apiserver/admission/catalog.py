@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from component.errors import OperatorError
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.admission.interface import Listing, Lookup, Plugin, StatusWrite
 from controlplane.apiserver.admission.plugins.always import AlwaysAdmit, AlwaysDeny
 from controlplane.apiserver.admission.plugins.always_pull_images import AlwaysPullImages
@@ -26,6 +28,7 @@ from controlplane.apiserver.admission.plugins.owner_references import OwnerRefer
 from controlplane.apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from controlplane.apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from controlplane.apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
+from controlplane.apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from controlplane.apiserver.admission.plugins.priority import Priority
 from controlplane.apiserver.admission.plugins.resource_quota import ResourceQuota
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
@@ -47,6 +50,7 @@ class Tools:
     authorizer: Authorizer
     write_status: StatusWrite
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    features: Gates = DEFAULTS
 
     def of(self, name: str) -> Mapping[str, Any]:
         return self.settings.get(name, {})
@@ -93,6 +97,7 @@ CATALOG = (
     Entry("CertificateSubjectRestriction", lambda tools: CertificateSubjectRestriction()),
     Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
+    Entry("PodTopologyLabels", lambda tools: PodTopologyLabels(tools.lookup, tools.features)),
     # last: what it claims must not be refused by another
     Entry("ResourceQuota", lambda tools: ResourceQuota(tools.listing, tools.write_status)),
     Entry("AlwaysDeny", lambda tools: AlwaysDeny(), False),
@@ -104,7 +109,6 @@ _ELSEWHERE = frozenset(
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "NamespaceAutoProvision",
-        "PodTopologyLabels",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from component.featuregates import Gates
 from controlplane.apiserver.admission import catalog, configuration
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import Lookup
@@ -11,8 +12,10 @@ from controlplane.apiserver.config import Admission
 from controlplane.apiserver.registry.store import Store
 
 
-def chain_for(config: Admission, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer) -> AdmissionChain:
+def chain_for(
+    config: Admission, features: Gates, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer
+) -> AdmissionChain:
     """Raises OperatorError for flags or a file that mean nothing."""
     settings = configuration.load(config.file) if config.file is not None else {}
-    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings)
+    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features)
     return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)))

@@ -235,7 +235,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
-    admission = chain_for(config.admission, stores, lookup, authorizer)
+    admission = chain_for(config.admission, config.features, stores, lookup, authorizer)
     serves = (live.watches, streams, components, admission)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

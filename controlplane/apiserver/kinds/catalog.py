@@ -100,7 +100,7 @@ def _core(config: KindsConfig) -> list[Strategy]:
         NodeStrategy(),
         PersistentVolumeStrategy(),
         PersistentVolumeClaimStrategy(),
-        PodStrategy(),
+        PodStrategy(config.features),
         PodTemplateStrategy(),
         ReplicationControllerStrategy(),
         ResourceQuotaStrategy(),

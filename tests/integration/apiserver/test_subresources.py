@@ -1,11 +1,13 @@
 """Writes to parts of objects: binding, eviction, status, scale, finalize, ephemeral containers."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.support.apiserver import TestServer
+from component.features import from_flag
+from tests.support.apiserver import TestServer, running_apiserver
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -31,6 +33,62 @@ async def test_binding_sets_the_node_and_says_so(server: TestServer, pod: Any, p
     again = await server.request("POST", path, body)
     assert (again.status, again.json["reason"]) == (409, "Conflict")
     assert "is already assigned to node" in again.json["message"]
+
+
+@pytest.fixture(params=[True, False], ids=["labels-on", "labels-off"])
+async def labelling(request: pytest.FixtureRequest) -> AsyncIterator[tuple[TestServer, bool]]:
+    features = from_flag({"PodTopologyLabelsAdmission": str(request.param).lower()})
+    async with running_apiserver(features=features) as started:
+        labels = {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "disk": "ssd"}
+        await started.request("POST", "/api/v1/nodes", {"metadata": {"name": "n1", "labels": labels}})
+        await started.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+        yield started, request.param
+
+
+@pytest.mark.parametrize("door", ["binding", "bindings", "nodeName"])
+async def test_a_pod_gets_zone_and_region_of_its_node(labelling: tuple[TestServer, bool], door: str) -> None:
+    server, enabled = labelling
+    own = {"app": "web", "topology.kubernetes.io/zone": "own"}
+    spec = {"containers": [{"name": "c", "image": "i:1"}], **({"nodeName": "n1"} if door == "nodeName" else {})}
+    await server.request("POST", PODS, {"metadata": {"name": "p", "labels": own}, "spec": spec})
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    path = {"binding": f"{PODS}/p/binding", "bindings": "/api/v1/namespaces/default/bindings"}.get(door)
+    if path:
+        assert (await server.request("POST", path, binding)).status == 201
+
+    labels = (await server.request("GET", f"{PODS}/p")).json["metadata"]["labels"]
+
+    zone = {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"} if enabled else {}
+    assert labels == {**own, **zone}
+
+
+async def test_binding_ends_a_nomination(server: TestServer, pod: Any) -> None:
+    nominated = {"status": {"nominatedNodeName": "n2"}}
+    await server.request("PATCH", f"{PODS}/p/status", nominated, content_type=MERGE)
+    await server.request("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}})
+    assert "nominatedNodeName" not in (await server.request("GET", f"{PODS}/p")).json["status"]
+
+
+async def test_every_subresource_of_discovery_answers_its_verbs_and_no_others(server: TestServer) -> None:
+    """404 with a name means that there is no such object; without one, that there is no such door."""
+    methods = {"create": "POST", "get": "GET", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+    checked = set()
+    groups = (await server.request("GET", "/apis")).json["groups"]
+    versions = [f"apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
+    for root in ["api/v1", *versions]:
+        for one in (await server.request("GET", f"/{root}")).json["resources"]:
+            plural, _, part = one["name"].partition("/")
+            if not part:
+                continue
+            space = "namespaces/default/" if one["namespaced"] else ""
+            for verb, method in methods.items():
+                path = f"/{root}/{space}{plural}/nothing/{part}" + ("?command=a" if part in ("exec", "attach") else "")
+                media = MERGE if verb == "patch" else "application/json"
+                answer = await server.request(method, path, None if verb in ("get", "delete") else {}, content_type=media)
+                served = answer.status != 405 and b"could not find the requested resource" not in answer.body
+                assert served == (verb in one["verbs"]), (path, verb, answer.status, answer.body[:200])
+                checked.add(one["name"])
+    assert {"pods/exec", "pods/resize", "pods/eviction", "nodes/proxy", "serviceaccounts/token"} <= checked
 
 
 async def test_a_running_pod_is_deleted_gracefully(server: TestServer, pod: Any) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 from apimachinery.fieldpath import FieldError
 from apimachinery.objects import qos
 from apimachinery.objects.pods import is_terminal, pod_ips
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.kinds.core.pod import table, validation
 from controlplane.apiserver.kinds.core.pod.defaults import default_pod, sync_addresses
 from controlplane.apiserver.kinds.core.pod.match_labels import apply_match_label_keys
-from controlplane.apiserver.kinds.core.pod.subresources import POD, SUBRESOURCES
+from controlplane.apiserver.kinds.core.pod.subresources import POD, subresources
 from controlplane.apiserver.kinds.core.pod_template import pod_warnings
 from controlplane.apiserver.kinds.core.pod_template.defaults import mirror_service_account
 from controlplane.apiserver.registry.strategy import Context, Object, ResourceInfo, Strategy
@@ -27,7 +29,6 @@ class PodStrategy(Strategy):
     has_status = True
     returns_deleted = True
     has_generation = True
-    subresources = SUBRESOURCES
     selectable_names = frozenset(
         {
             "spec.nodeName",
@@ -40,6 +41,9 @@ class PodStrategy(Strategy):
             "status.nominatedNodeName",
         }
     )
+
+    def __init__(self, features: Gates = DEFAULTS) -> None:
+        self.subresources = subresources(features)
 
     def default(self, obj: Object) -> None:
         default_pod(obj)

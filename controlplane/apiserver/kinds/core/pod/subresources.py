@@ -1,11 +1,13 @@
 """Writes to parts of a pod: binding it to a node, adding ephemeral containers, giving containers other resources."""
 
+from functools import partial
 from typing import Any
 
 from apimachinery import errors, fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import set_condition
+from component.featuregates import Gates
 from controlplane.apiserver.kinds.core.pod.defaults import default_pod
 from controlplane.apiserver.kinds.core.pod.resize import RESIZABLE, validate_resize
 from controlplane.apiserver.kinds.core.pod_template.containers import validate_ephemeral
@@ -17,8 +19,9 @@ POD = GroupVersionKind("", "v1", "Pod")
 BINDING = GroupVersionKind("", "v1", "Binding")
 
 
-def bind(ctx: Context, pod: Object, binding: Object) -> Object:
-    """Assign the pod to ``binding.target``. Raises 422 for a bad binding, 409 for a pod that cannot be assigned."""
+def bind(ctx: Context, pod: Object, binding: Object, *, labels: bool = True, denominate: bool = True) -> Object:
+    """Assign the pod to ``binding.target``. ``labels``: those of the binding go to the pod; ``denominate``: no node is
+    nominated for it any more. Raises 422 for a bad binding, 409 for a pod that cannot be assigned."""
     metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
     name = pod["metadata"]["name"]
     found = _check_target(target)
@@ -30,7 +33,9 @@ def bind(ctx: Context, pod: Object, binding: Object) -> Object:
     if refusal:
         raise errors.conflict("pods/binding", name, refusal)
     pod["spec"]["nodeName"] = target["name"]
-    for field in ("annotations", "labels"):
+    if denominate:
+        pod.get("status", {}).pop("nominatedNodeName", None)
+    for field in ("annotations", "labels") if labels else ("annotations",):
         if metadata.get(field):
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **metadata[field]}
     set_condition(pod, "PodScheduled", "True", now=ctx.now)
@@ -103,8 +108,13 @@ def _resized(container: Object, wanted: Object) -> Object:
     return {**kept, **{field: wanted[field] for field in RESIZABLE if field in wanted}}
 
 
-SUBRESOURCES = (
-    Subresource("binding", BINDING, ("create",), bind),
-    Subresource("ephemeralcontainers", POD, ("get", "patch", "update"), _set_ephemeral, _validate_ephemeral),
-    Subresource("resize", POD, ("get", "patch", "update"), _resize, validate_resize),
-)
+def subresources(features: Gates) -> tuple[Subresource, ...]:
+    """What a pod has besides its status; two features change what binding does."""
+    labels = features.enabled("PodTopologyLabelsAdmission")
+    denominate = features.enabled("ClearingNominatedNodeNameAfterBinding")
+    binding = partial(bind, labels=labels, denominate=denominate)
+    return (
+        Subresource("binding", BINDING, ("create",), binding),
+        Subresource("ephemeralcontainers", POD, ("get", "patch", "update"), _set_ephemeral, _validate_ephemeral),
+        Subresource("resize", POD, ("get", "patch", "update"), _resize, validate_resize),
+    )

@@ -5,7 +5,8 @@ import pytest
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import clone
-from controlplane.apiserver.kinds.core.pod.subresources import SUBRESOURCES, bind
+from component.features import DEFAULTS
+from controlplane.apiserver.kinds.core.pod.subresources import bind, subresources
 from controlplane.apiserver.registry.strategy import Strategy
 from tests.support.kinds import NOW, context, created, strategy, update_problems
 
@@ -272,7 +273,7 @@ def test_binding_target_is_checked(kind: Strategy) -> None:
 
 
 def test_ephemeral_containers_are_only_added(kind: Strategy) -> None:
-    sub = next(one for one in SUBRESOURCES if one.name == "ephemeralcontainers")
+    sub = next(one for one in subresources(DEFAULTS) if one.name == "ephemeralcontainers")
     assert sub.validate is not None
     old = created(kind, pod())
     body = {"spec": {"ephemeralContainers": [{"name": "e", "image": "i:1", "targetContainerName": "c"}]}}
@@ -296,7 +297,7 @@ def test_ephemeral_containers_are_only_added(kind: Strategy) -> None:
     ],
 )
 def test_ephemeral_container_rules(kind: Strategy, container: Object, message: str) -> None:
-    sub = next(one for one in SUBRESOURCES if one.name == "ephemeralcontainers")
+    sub = next(one for one in subresources(DEFAULTS) if one.name == "ephemeralcontainers")
     assert sub.validate is not None
     old = created(kind, pod())
     body = {"spec": {"ephemeralContainers": [{"name": "e", "image": "i:1", **container}]}}
