@@ -10,20 +10,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from component import mountinfo
+
 CNI_CHAIN = re.compile(r"^CNI-|^CNI-HOSTPORT-")
 
 
-def mounts_below(folder: Path, table: str | None = None) -> list[str]:
-    """Mount points below ``folder``, deepest first, as /proc/self/mountinfo lists them (octal escapes undone)."""
-    text = Path("/proc/self/mountinfo").read_text() if table is None else table
-    prefix = f"{folder}/"
-    points = (_unescape(line.split()[4]) for line in text.splitlines() if line)
-    # A point that was mounted over twice stands twice and must be unmounted twice.
-    return sorted((point for point in points if point.startswith(prefix)), key=lambda point: point.count("/"), reverse=True)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+def mounts_below(folder: Path) -> list[str]:
+    """Mount points below ``folder``, deepest first. One that was mounted over twice stands twice and must be unmounted twice."""
+    points = [mount.point for mount in mountinfo.read(str(folder)) if mount.point != str(folder)]
+    return sorted(points, key=lambda point: point.count("/"), reverse=True)
 
 
 def unmount_below(folder: Path) -> list[str]:
@@ -87,11 +82,7 @@ def runtime_leftovers(marker: str) -> dict[int, str]:
 
 def cgroup_folders(name: str) -> list[Path]:
     """Where the cgroup ``name`` (absolute, as in ``--cgroup-root``) is, in every hierarchy that has it."""
-    tops = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] in ("cgroup", "cgroup2"):
-            tops.append(Path(_unescape(before.split()[4]) + name))
+    tops = [Path(mount.point + name) for mount in mountinfo.read() if mount.kind in ("cgroup", "cgroup2")]
     return [top for top in tops if top.is_dir()]
 
 

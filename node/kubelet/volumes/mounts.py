@@ -1,4 +1,4 @@
-"""The kernel's mounts: read ``/proc/self/mountinfo``, mount, unmount, and delete a tree without leaving it.
+"""The kernel's mounts: read (``component.mountinfo``), mount, unmount, and delete a tree without leaving it.
 
 Everything here blocks; the plugins and the manager call it in a thread. libc is called directly: a ``mount`` process
 for each volume would cost 2 ms and a fork of a large process.
@@ -6,15 +6,14 @@ for each volume would cost 2 ms and a fork of a large process.
 
 import ctypes
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from component import mountinfo
+
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
-
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def _check(result: int, what: str) -> None:
@@ -44,36 +43,13 @@ def unmount(target: Path) -> None:
 
 
 def mount_points(within: str = "/") -> list[tuple[str, str]]:
-    """Mounts at or below the real path ``within`` as (mount point, file system type), in mount order.
-
-    A node with a hundred pods has a thousand lines here, so those that cannot be meant are passed over unparsed.
-    """
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read()
-    return parse_mountinfo(text, within)
-
-
-def parse_mountinfo(text: str, within: str = "/") -> list[tuple[str, str]]:
-    """The same from a text. Pure."""
-    inside = within.rstrip("/") + "/"
-    plain = not set(within) & set(" \t\n\\")  # other paths are escaped in the text
-    found = []
-    for line in text.splitlines():
-        if plain and within not in line:
-            continue
-        before, _, after = line.partition(" - ")
-        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
-        if point == within or point.startswith(inside):
-            found.append((point, after.split(" ", 1)[0]))
-    return found
+    """Mounts at or below the real path ``within`` as (mount point, file system type), in mount order."""
+    return [(mount.point, mount.kind) for mount in mountinfo.read(within)]
 
 
 def devices(within: str) -> list[tuple[str, str]]:
     """Mounts at or below ``within`` as (mount point, major:minor of what is mounted)."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        fields = [line.split(" ", 5) for line in file if within in line]
-    found = [(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), each[4]), each[2]) for each in fields]
-    return [(point, device) for point, device in found if point == within or point.startswith(within.rstrip("/") + "/")]
+    return [(mount.point, mount.device) for mount in mountinfo.read(within)]
 
 
 def mounted_as(path: Path) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.cluster import teardown
+from component import mountinfo
 
 MOUNTS = r"""
 20 1 0:1 / / rw - ext4 /dev/a rw
@@ -28,8 +29,9 @@ COMMIT
 """.strip()
 
 
-def test_mounts_below_a_folder_come_deepest_first_and_no_others() -> None:
-    assert teardown.mounts_below(Path("/data"), MOUNTS) == [
+def test_mounts_below_a_folder_come_deepest_first_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mountinfo, "read", lambda within: list(mountinfo.parse(MOUNTS, within)))
+    assert teardown.mounts_below(Path("/data")) == [
         "/data/kubelet/pods/1/volumes/secret",
         "/data/containerd/state",
         "/data/with space",
