@@ -45,16 +45,15 @@ async def labelling(request: pytest.FixtureRequest) -> AsyncIterator[tuple[TestS
         yield started, request.param
 
 
-@pytest.mark.parametrize("door", ["binding", "bindings", "nodeName"])
+@pytest.mark.parametrize("door", ["binding", "nodeName"])
 async def test_a_pod_gets_zone_and_region_of_its_node(labelling: tuple[TestServer, bool], door: str) -> None:
     server, enabled = labelling
     own = {"app": "web", "topology.kubernetes.io/zone": "own"}
     spec = {"containers": [{"name": "c", "image": "i:1"}], **({"nodeName": "n1"} if door == "nodeName" else {})}
     await server.request("POST", PODS, {"metadata": {"name": "p", "labels": own}, "spec": spec})
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
-    path = {"binding": f"{PODS}/p/binding", "bindings": "/api/v1/namespaces/default/bindings"}.get(door)
-    if path:
-        assert (await server.request("POST", path, binding)).status == 201
+    if door == "binding":
+        assert (await server.request("POST", f"{PODS}/p/binding", binding)).status == 201
 
     labels = (await server.request("GET", f"{PODS}/p")).json["metadata"]["labels"]
 

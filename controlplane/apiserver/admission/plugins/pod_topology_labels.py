@@ -19,12 +19,12 @@ class PodTopologyLabels(Mutating):
         self._enabled = features.enabled("PodTopologyLabelsAdmission")
 
     def handles(self, attributes: Attributes) -> bool:
-        concerns = attributes.resource in ("pods", "bindings") and not attributes.kind.group
-        return self._enabled and concerns and attributes.operation == CREATE and attributes.subresource in ("", "binding")
+        part = attributes.subresource in ("", "binding")  # the old door, a POST to bindings, is not upstream's plugin's concern
+        return self._enabled and attributes.group_resource == "pods" and part and attributes.operation == CREATE
 
     async def mutate(self, attributes: Attributes) -> None:
         assert attributes.obj is not None
-        if attributes.subresource == "binding" or attributes.resource == "bindings":
+        if attributes.subresource == "binding":
             target = attributes.obj.get("target") or {}
             node = target.get("name") if target.get("kind") == "Node" else None
         else:
