@@ -11,6 +11,7 @@ OpenAPI v3 documents. Judged: no answer of 500, none that takes longer than ``LO
 import argparse
 import http.client
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -178,7 +179,7 @@ def hypothesis_part(made: Bench, daemon: Daemon, seconds: float, seed: int) -> l
 
 def schemathesis_part(made: Bench, daemon: Daemon, seconds: float, program: str) -> list[str]:
     """One document after the other, each with its share of the time."""
-    documents = sorted(json.loads(made.get("/openapi/v3", made.token).body)["paths"])
+    documents = sorted(json.loads(made.get("/openapi/v3", token=made.token).body)["paths"])
     documents = [one for one in documents if one.startswith(("api/", "apis/")) and one.count("/") >= one.startswith("apis/") + 1]
     early, problems = resident(daemon), []
     url = f"https://127.0.0.1:{made.port}"
@@ -191,7 +192,10 @@ def schemathesis_part(made: Bench, daemon: Daemon, seconds: float, program: str)
             *("--suppress-health-check", "all", "--warnings", "off", "--continue-on-failure", "--no-shrink"),
             *("--exclude-path-regex", r"/watch/|/proxy|/exec|/attach|/portforward", "--exclude-method", "DELETE"),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=share * 4 + 120, check=False)
+        environment = {**os.environ, "SCHEMATHESIS_HOOKS": "watches", "PYTHONPATH": str(Path(__file__).with_name("hooks"))}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=share * 4 + 120, check=False, env=environment, cwd=made.folder
+        )
         say(f"{document}: {(done.stdout.strip().splitlines() or ['nothing'])[-1]}")
         if done.returncode:
             problems.append(f"schemathesis on {document}:\n{done.stdout[-6000:]}{done.stderr[-2000:]}")

@@ -26,7 +26,7 @@ def test_nothing_makes_the_server_fail(server: tuple[Bench, Daemon], seed: int) 
     early = run.resident(daemon)
     client = run.Client(made)
     try:
-        run.one_round(client, seed, 150)
+        run.one_round(client, seed, 100)
     finally:
         client.close()
     assert len(client.statuses) > 5, "answers of all sorts, or the requests are of one sort only"
