@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -90,9 +91,18 @@ def settle_memory() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+def _raise_file_limit() -> None:
+    """As many open files as the process may have; Go programs do the same when they start."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _execute(daemons: Sequence[tuple[Daemon, dict[str, Any]]]) -> int:
     first = daemons[0][1]
     logs.setup(first.get("verbosity", 0), first.get("logging_format", "text"))
+    _raise_file_limit()
     try:
         import uvloop
 
@@ -124,11 +134,19 @@ async def _until_signal(daemons: Sequence[tuple[Daemon, dict[str, Any]]]) -> Non
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    settle = loop.call_later(_SETTLE_AFTER, settle_memory)
+    tidying = asyncio.create_task(_tidy_memory(), name="tidy-memory")
     try:
         await _supervise(daemons, stop)
     finally:
-        settle.cancel()
+        tidying.cancel()
+
+
+async def _tidy_memory() -> None:
+    await asyncio.sleep(_SETTLE_AFTER)
+    settle_memory()
+    from component import memory  # with ctypes, which nobody needs before
+
+    await memory.keep_returning()
 
 
 async def _supervise(daemons: Sequence[tuple[Daemon, dict[str, Any]]], stop: asyncio.Event) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from component import logs
+from component.acceptor import PacedSite
 from component.errors import OperatorError
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -44,7 +45,7 @@ async def listening(
     *,
     drain_seconds: float = 60.0,
     on_drain: Callable[[], object] | None = None,
-    backlog: int = 1024,
+    backlog: int = 4096,
     reuse_port: bool = False,
     **server_options: Any,
 ) -> AsyncIterator[Address]:
@@ -64,9 +65,7 @@ async def listening(
         server = handler if isinstance(handler, web.Server) else web.Server(handler, **server_options)
         runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=drain_seconds)
     await runner.setup()
-    site = web.TCPSite(
-        runner, host, port, ssl_context=ssl_context, backlog=backlog, reuse_port=reuse_port or None, reuse_address=True
-    )
+    site = PacedSite(runner, host, port, ssl_context=ssl_context, backlog=backlog, reuse_port=reuse_port or None)
     try:
         await _bind(site, host, port)
         bound_host, bound_port = runner.addresses[0][:2]

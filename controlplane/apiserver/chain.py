@@ -25,6 +25,7 @@ from controlplane.apiserver.filters.long_running import is_long_running
 from controlplane.apiserver.filters.metrics import RequestMetrics, measure
 from controlplane.apiserver.filters.request_info import request_info
 from controlplane.apiserver.filters.too_many import TooManyRequests
+from controlplane.apiserver.pace import Pace
 from controlplane.apiserver.storage.interface import StorageUnavailableError
 from controlplane.apiserver.storage.versions import unavailable
 from controlplane.apiserver.wire.call import Call
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 # Reads come from memory, and storage bounds the wait for freshness itself; a timer for each would be 6 % of a GET.
 _UNTIMED = frozenset({"get", "list"})
+_TURNED_AWAY = frozenset({400, 401, 429})  # what costs its sender nothing: no seat, and hardly any work
 _AT_ONCE = 64 * 1024  # bytes of an answer that are handed to the connection without waiting for it
 
 Route = Callable[[Call], Awaitable[Answer]]
@@ -74,6 +76,7 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
     """What ``server`` calls for each request. Every outcome is an answer; only a vanished client ends it early."""
     steps = filters(parts)
     dates = Dates()
+    pace = Pace()
 
     async def handle(http: BaseRequest) -> Answer:
         call = Call(http)
@@ -81,6 +84,8 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
         answer: Answer | None = None
         try:
             answer = await _answer(call, steps, route, parts.request_timeout)
+            if answer.status in _TURNED_AWAY and (seconds := pace.delay(time.monotonic())) > 0:
+                await asyncio.sleep(seconds)
             code = answer.status
             if call.record is not None:
                 _keep(call, answer)
@@ -122,7 +127,9 @@ class Held:
 
 
 def _finish(call: Call, code: int) -> None:
-    for finisher in reversed(call.finishers):
+    finishers, call.finishers = call.finishers, []  # they know the call: it is not to wait for the garbage collector
+    call.on_caught_up = call.on_response = None
+    for finisher in reversed(finishers):
         finisher(code)
 
 

@@ -26,11 +26,20 @@ KEEPALIVE_SECONDS = 180.0
 class Connection(RequestHandler):
     """aiohttp's connection with room for what is worth remembering between its requests (``Call.connection``)."""
 
-    __slots__ = ("memory",)
+    __slots__ = ("memory", "on_gone")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self.memory: dict[str, Any] = {}
+        self.on_gone: Callable[[], None] | None = None  # ends what runs, when the client leaves; else its task is cancelled
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """A cancelled task is garbage that only the collector finds; ten thousand watches end by themselves instead."""
+        on_gone, self.on_gone = self.on_gone, None
+        if on_gone is not None:
+            self._task_handler = None
+            on_gone()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """While it shuts down aiohttp drops what arrives, the rest of a body included; a request that has begun needs it."""

@@ -1,6 +1,5 @@
 """Answers as Table or PartialObjectMetadata(List), which clients ask for by ``Accept: application/json;as=Table;...``."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,11 +9,12 @@ from controlplane.apiserver.registry import tables
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.storage.interface import Entry
 from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.turns import take_turn
 
 Object = dict[str, Any]
 
 _META_V1 = "meta.k8s.io/v1"
-TURN = 100  # rows between two turns of the loop
+TURN = 50  # rows made in one turn of the loop
 
 
 def of_entries(
@@ -31,8 +31,8 @@ async def of_many(strategy: Strategy, entries: Sequence[Entry], call: Call, revi
     include = _include(call)
     rows: list[Object] = []
     for start in range(0, len(entries), TURN):
+        await take_turn()
         rows += [_row(strategy, entry, call.now, include) for entry in entries[start : start + TURN]]
-        await asyncio.sleep(0)
     return _envelope(strategy, rows, revision, more, True)
 
 
@@ -73,6 +73,6 @@ def partial(obj: Object) -> Object:
 async def partial_list(entries: Sequence[Entry], metadata: Object) -> Object:
     items: list[Object] = []
     for start in range(0, len(entries), TURN):
+        await take_turn()
         items += [partial(entry.decode()) for entry in entries[start : start + TURN]]
-        await asyncio.sleep(0)
     return {"kind": "PartialObjectMetadataList", "apiVersion": _META_V1, "metadata": metadata, "items": items}

@@ -27,8 +27,12 @@ from controlplane.apiserver.storage.frames import chunked
 from controlplane.apiserver.storage.interface import PushedWatch, Watch, WatchFrame
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import STATUS_LINES, Answer
+from controlplane.apiserver.wire.turns import take_turn
 
 BUFFERED = 256 * 1024  # bytes a connection may hold before its watch waits for it
+ALL_BUFFERED = 64 << 20  # the same for all watches together; each may hold its share, but at least
+LEAST_BUFFERED = 16 * 1024
+MANY = 50  # frames that are not written before others have had their turn
 STALLED_SECONDS = 30.0  # how long it may then take nothing
 MIN_TIMEOUT = 1800  # seconds; without timeoutSeconds a watch lasts between this and twice this
 
@@ -51,6 +55,11 @@ class OpenWatches:
             yield
         finally:
             del self._open[watch]
+
+    @property
+    def buffer(self) -> int:
+        """Bytes that one connection may hold, while there are so many."""
+        return max(min(BUFFERED, ALL_BUFFERED // max(len(self._open), 1)), LEAST_BUFFERED)
 
     def counts(self) -> dict[str, int]:
         counted: dict[str, int] = {}
@@ -89,16 +98,20 @@ class WatchAnswer:
         self.keep_alive = request.keep_alive
         self._transport = transport = request.transport
         timer = asyncio.get_running_loop().call_later(self._seconds, self._watch.close)
+        connection: Any = request.protocol
+        connection.on_gone = self._watch.close
         try:
             with self._open.holding(self._watch, self._resource):
                 if transport is not None:
                     transport.write(self._head())
                     await self._stream(request, transport)
         finally:
+            connection.on_gone = None
             timer.cancel()
             self._watch.close()
-            if self.on_end is not None:
-                self.on_end()
+            on_end, self.on_end = self.on_end, None
+            if on_end is not None:
+                on_end()
 
     def _head(self) -> bytes:
         connection = b"" if self.keep_alive else b"Connection: close\r\n"
@@ -107,14 +120,16 @@ class WatchAnswer:
 
     async def _stream(self, request: BaseRequest, transport: asyncio.Transport) -> None:
         pushed = self._pushed
+        ready: Sequence[WatchFrame] = ()
         while True:
             if pushed is not None and pushed.push_to(self._on_ready):
                 await self._sleep(pushed)
+                ready = ()
             elif ready := await self._watch.batch():
                 self._left = _grouped(self._chunk, ready)
             else:
                 break
-            if transport.get_write_buffer_size() > BUFFERED and not await self._drained(request):
+            if transport.get_write_buffer_size() > self._open.buffer and not await self._drained(request):
                 transport.abort()
                 return
             while self._give(transport):
@@ -123,8 +138,10 @@ class WatchAnswer:
                     return
             if transport.is_closing():
                 return
-            await asyncio.sleep(0)  # the present state of a large collection is many batches
-        transport.write(b"0\r\n\r\n")
+            if len(ready) >= MANY:
+                await take_turn()  # the present state of a large collection is many batches
+        if not transport.is_closing():
+            transport.write(b"0\r\n\r\n")
 
     async def _sleep(self, watch: PushedWatch) -> None:
         self._asleep = asyncio.get_running_loop().create_future()
@@ -146,7 +163,7 @@ class WatchAnswer:
             ready = watch.take()
             if len(ready) == 1:
                 transport.write(self._chunk(ready[0]))
-                full = transport.get_write_buffer_size() > BUFFERED
+                full = transport.get_write_buffer_size() > self._open.buffer
             else:
                 self._left = _grouped(self._chunk, ready)
                 full = self._give(transport)
@@ -163,7 +180,7 @@ class WatchAnswer:
         """Write what is left, until the connection is full; whether it is."""
         for body in self._left:
             transport.write(body)
-            if transport.get_write_buffer_size() > BUFFERED:
+            if transport.get_write_buffer_size() > self._open.buffer:
                 return True
         return False
 

@@ -134,6 +134,7 @@ class _Seat:
             return
         self._done = True
         control, request = self._control, self.request
+        request.about = None  # they hold each other, and would wait for the garbage collector
         now = control.now()
         stats, queues = self._flow.stats, self._flow.level.queues
         stats.executed[self._kind].add(now - request.started)

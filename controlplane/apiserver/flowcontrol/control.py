@@ -99,6 +99,7 @@ class FlowControl:
         name, queues = level.spec.name, level.queues
         measured = self.utilization[name] = Utilization(level, self._seats)
         queues.on_full = lambda: measured.fold(self.now())
+        queues.on_held = lambda: self._clock.call_later(0, lambda: queues.turn(self.now()))
 
     def _drop_idle(self) -> None:
         for name in [name for name, level in self.levels.items() if level.quiescing and level.queues.idle]:

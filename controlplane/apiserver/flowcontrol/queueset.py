@@ -6,6 +6,9 @@ work. In a virtual world all queues that have something to do get the same share
 earliest. What it costs is only known when it is done: until then it counts as ``GUESS`` seconds, and the difference is put
 right at the end. So a flow that asks for much waits behind flows that ask for little, whatever it sends.
 
+Beside seats there are turns: no more than ``BURST`` seats' worth of requests begin in one turn of the event loop, and then the
+other levels and the connections have theirs. Requests that never wait for anything would otherwise never be seen to share a seat.
+
 Nothing here loops over all queues: a level that is not full costs a request two microseconds, one that is full a look at
 those queues in which somebody waits.
 """
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 GUESS = 0.003  # seconds that a request is thought to take until it is known
+BURST = 16  # seats that may be taken between two turns; some of a wide request may be on top of it
+CALM = 0.005  # seconds after which the turn has surely changed
 EXEMPT, REJECT = -1, 0  # numbers of queues that stand for having no limit, and for having nowhere to wait
 FULL_QUEUE, FULL_SEATS, TIMED_OUT, CANCELLED = "queue-full", "concurrency-limit", "time-out", "cancelled"
 _STATES = 512  # different states whose times are kept before somebody must read them
@@ -96,6 +101,9 @@ class QueueSet:
         self.peak = 0  # of seats in use and wanted, since the last reading
         self.times: dict[tuple[int, int, int, int], float] = {}  # seconds in each state: executing, seats, waiting, wanted
         self.on_full: Callable[[], None] | None = None  # called when there are many states, so that somebody reads them
+        self.on_held: Callable[[], object] | None = None  # called once when requests wait for the next turn: :meth:`turn` is due
+        self._held = False
+        self._burst, self._burst_since = 0, now  # seats taken in this turn
         self.queueless: dict[Request, None] = {}  # running without a queue, where there are none
         self._since = now
         self._queues = [_Queue(index) for index in range(max(shape.queues, 0))]
@@ -111,6 +119,8 @@ class QueueSet:
         self._sync(now)
         if self.shape.queues <= 0:
             return self._start_without_queue(work, now, about)
+        if now - self._burst_since > CALM and not self._held:
+            self._burst, self._burst_since = 0, now
         at = self._turn % len(hand)
         self._turn += 1
         queue = self._queues[hand[at]]
@@ -119,7 +129,7 @@ class QueueSet:
             if self.seats >= self.limit and len(queue.waiting) >= self.shape.length:
                 self.counts.rejected += 1
                 return FULL_QUEUE
-        elif self.seats < self.limit and self._fits(work.seats):  # nobody waits: as below, without the detour
+        elif self._in_turn() and self.seats < self.limit and self._fits(work.seats):  # nobody waits: as below, the short way
             request = Request(work, queue, now, self.progress, about)
             self._wake_queue(queue)
             if queue.next_dispatch < self.progress:
@@ -178,6 +188,13 @@ class QueueSet:
         self.counts.cancelled += reason == CANCELLED
         self._dispatch(now)  # what stood behind it may fit
         return True
+
+    def turn(self, now: float) -> None:
+        """The event loop has gone round: the next few may begin."""
+        self._held = False
+        self._burst, self._burst_since = 0, now
+        self._sync(now)
+        self._dispatch(now)
 
     @property
     def idle(self) -> bool:
@@ -243,6 +260,14 @@ class QueueSet:
         self._note_demand()
         return request
 
+    def _in_turn(self) -> bool:
+        return self._burst < BURST or self.on_held is None
+
+    def _hold(self) -> None:
+        if not self._held and self.on_held is not None:
+            self._held = True
+            self.on_held()
+
     def _emptiest(self, hand: Sequence[int], first: int) -> _Queue:
         """Of the hand's queues the one with the least work waiting; among equals, not always the same one."""
         queues, size = self._queues, len(hand)
@@ -273,6 +298,9 @@ class QueueSet:
     def _dispatch(self, now: float) -> None:
         """Let those run for whom there is room, in the order of their virtual finish."""
         while self.waiting and self.seats < self.limit:
+            if not self._in_turn():
+                self._hold()
+                return
             queue = min(self._occupied, key=self._order)
             request = next(iter(queue.waiting))
             if not self._fits(request.work.seats):
@@ -309,6 +337,7 @@ class QueueSet:
         queue.next_dispatch += work.total
         self.executing += 1
         self.seats += work.seats
+        self._burst += work.initial
         self.counts.dispatched += 1
         demand = self.seats + self.waiting_seats
         if demand > self.peak:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from aiohttp.web_request import BaseRequest
 
 from controlplane.apiserver.wire.pieces import Pieces, sliced
+from controlplane.apiserver.wire.turns import take_turn
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -143,7 +144,7 @@ async def _turn(request: BaseRequest, transport: asyncio.Transport, number: int)
             transport.abort()
             raise ConnectionResetError("the client does not read its answer") from None
     elif number % _TURN == _TURN - 1:
-        await asyncio.sleep(0)
+        await take_turn()
     if transport.is_closing():
         raise ConnectionResetError("the client went away")
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.apiserver.flowcontrol.queueset import (
+    BURST,
     CANCELLED,
     EXEMPT,
     FULL_QUEUE,
@@ -212,6 +213,23 @@ def test_seats_stay_taken_while_watchers_are_told() -> None:
     reshaped = narrow.start(Work(1, 10, 0.1), (0,), 0.0)
     assert isinstance(reshaped, Request)
     assert narrow.finish(reshaped, 0.0) == pytest.approx(0.5)  # the same work in two seats
+
+
+def test_a_crowd_is_let_in_a_few_at_each_turn() -> None:
+    held: list[float] = []
+    queues = QueueSet(Shape(2, 1, 5), 100, 0.0)
+    queues.on_held = lambda: held.append(1.0)
+    crowd = [queues.start(ONE_SEAT, (0,), 0.0) for _ in range(50)]  # more than the queue is long: there are seats
+    assert all(isinstance(request, Request) for request in crowd)
+    running = [sum(request.running for request in crowd if isinstance(request, Request))]
+    for turn in range(1, 4):
+        queues.turn(0.001 * turn)
+        running.append(sum(request.running for request in crowd if isinstance(request, Request)))
+    assert running == [BURST, 2 * BURST, 3 * BURST, 50]
+    assert len(held) == 3
+    other = queues.start(ONE_SEAT, (1,), 1.0)  # a calm while later nobody is held
+    assert isinstance(other, Request)
+    assert other.running
 
 
 def test_new_limits_count_at_once_and_unwanted_queues_empty_themselves() -> None:
