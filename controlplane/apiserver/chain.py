@@ -177,7 +177,8 @@ def _decorate(call: Call, answer: Answer, dates: Dates) -> None:
     if not isinstance(answer, Reply | WatchAnswer):
         return
     audit_id = call.audit_id.encode("ascii", "ignore")
-    answer.trailer = b"Audit-Id: %b\r\nCache-Control: no-cache, private\r\n%b%b" % (audit_id, call.flow_headers, dates.line())
+    kept = answer.cache_control if isinstance(answer, Reply) else b"no-cache, private"
+    answer.trailer = b"Audit-Id: %b\r\nCache-Control: %b\r\n%b%b" % (audit_id, kept, call.flow_headers, dates.line())
     if call.warnings and isinstance(answer, Reply):
         answer.headers += [("Warning", f"299 - {_quoted(text)}") for text in dict.fromkeys(call.warnings)]
 

@@ -3,6 +3,7 @@
 import asyncio
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from email.utils import formatdate
 
 from apimachinery import errors
 from apimachinery.codecs import negotiate
@@ -22,6 +23,8 @@ from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Reply
 
 _JWKS_TYPE = "application/jwk-set+json"
+
+_YEAR = 365 * 24 * 3600
 
 
 def paths_for(
@@ -107,12 +110,18 @@ def _openapi_v2(source: v2.OpenAPIV2) -> PathEndpoint:
 def _openapi_v3(source: v3.OpenAPIV3) -> PathEndpoint:
     async def answer(call: Call) -> Reply:
         path = call.path.removeprefix("/openapi/v3").strip("/")
-        found = await asyncio.to_thread(source.document, path) if path else await asyncio.to_thread(source.index)
-        if found is None:
+        negotiate.accepts(call.headers.get("Accept", ""), (v3.JSON,), ("",))
+        wanted, current = call.query.get("hash"), source.hash(path) if path else ""
+        if current is None:
             raise errors.path_not_found()
+        if path and wanted and wanted != current:  # an old address of a document that has changed
+            return Reply(301, b"", v3.JSON, [("Location", f"/openapi/v3/{path}?hash={current}")])
+        found = await asyncio.to_thread(source.document, path) if path else await asyncio.to_thread(source.index)
+        assert found is not None
         reply = await _send_packed(call, found)
-        if "hash" in call.query:
-            reply.headers.append(("Cache-Control", "public, immutable"))
+        if path and wanted:
+            reply.cache_control = b"public, immutable"
+            reply.headers.append(("Expires", formatdate(call.now.timestamp() + _YEAR, usegmt=True)))
         return reply
 
     return answer

@@ -43,8 +43,11 @@ class OpenAPIV3:
             return None
         return self._cached(path, lambda: orjson.dumps(self._build(path)))
 
-    def hash(self, path: str) -> str:
-        """Of what a document is made from: making all documents only to hash them would cost every first client a second."""
+    def hash(self, path: str) -> str | None:
+        """Of what a document is made from: making all documents only to hash them would cost every first client a second.
+        None for anything not served."""
+        if path not in self._by_path:
+            return None
         made_from = repr((self._version, [repr(each) for each in self._by_path[path]]))
         return hashlib.sha256(made_from.encode()).hexdigest().upper()
 

@@ -53,7 +53,7 @@ class Dates:
 class Reply:
     """A complete answer. ``body`` may be shared bytes; it is never copied before it reaches the transport."""
 
-    __slots__ = ("body", "content_type", "gzip", "headers", "keep_alive", "status", "trailer")
+    __slots__ = ("body", "cache_control", "content_type", "gzip", "headers", "keep_alive", "status", "trailer")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Reply:
         self.headers: list[tuple[str, str]] = list(headers)
         self.keep_alive: bool | None = True
         self.trailer = trailer  # constant header lines that chain adds (audit id, date)
+        self.cache_control = b"no-cache, private"
         self.gzip = False  # whether the body is to be compressed on its way
 
     def head(self) -> bytes:
