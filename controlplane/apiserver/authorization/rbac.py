@@ -14,6 +14,7 @@ from controlplane.apiserver.authorization.interface import Attributes, Decision
 from controlplane.apiserver.authorization.rules import Rule
 
 Object = dict[str, Any]
+_REMEMBERED = 4096  # decisions
 
 
 class RoleSource(Protocol):
@@ -46,8 +47,21 @@ class RBACAuthorizer:
         self._source = source
         self._generation = -1
         self._grants: dict[tuple[str, str], list[Grant]] = {}
+        self._decided: dict[tuple[object, ...], tuple[Decision, str]] = {}
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
+        """Remembered until a role or binding changes: most requests ask what was asked before."""
+        if self._source.generation != self._generation:
+            self._compile()
+        key = _key(attributes)
+        decided = self._decided.get(key)
+        if decided is None:
+            if len(self._decided) >= _REMEMBERED:
+                self._decided.clear()
+            decided = self._decided[key] = self._decide(attributes)
+        return decided
+
+    def _decide(self, attributes: Attributes) -> tuple[Decision, str]:
         for grant in self._grants_of(attributes.user):
             if grant.namespace and grant.namespace != attributes.namespace:
                 continue
@@ -62,12 +76,23 @@ class RBACAuthorizer:
 
     def _grants_of(self, user: UserInfo) -> Iterable[Grant]:
         if self._source.generation != self._generation:
-            self._generation = self._source.generation
-            self._grants = compile_grants(self._source)
+            self._compile()
         grants = self._grants
         yield from grants.get(("User", user.name), ())
         for group in user.groups:
             yield from grants.get(("Group", group), ())
+
+    def _compile(self) -> None:
+        self._generation = self._source.generation
+        self._grants = compile_grants(self._source)
+        self._decided.clear()
+
+
+def _key(asked: Attributes) -> tuple[object, ...]:
+    """Everything that ``Rule.allows`` and the grants look at."""
+    user = asked.user
+    what = (asked.api_group, asked.resource, asked.subresource, asked.namespace, asked.name) if asked.is_resource else asked.path
+    return (user.name, tuple(user.groups), asked.verb, what)
 
 
 def compile_grants(source: RoleSource) -> dict[tuple[str, str], list[Grant]]:
