@@ -54,7 +54,7 @@ def leaves(identity: Identity) -> list[Leaf]:
         Leaf("kubelet", "ca", kubelet),
         Leaf("control", "ca", Request("control", dns_names=("localhost",), ip_addresses=("127.0.0.1", "::1"), usages=(SERVER,))),
         _client("admin", "kubernetes-admin", MASTERS),
-        _client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", MASTERS),
+        _client("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
         _client("controller-manager", "system:kube-controller-manager"),
         _client("scheduler", "system:kube-scheduler"),
         _client("proxy", "system:kube-proxy"),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.support.daemons import bench
+from tests.support.encryption import IDENTITY, cipher, key, write
 
 CANARY = "canary-in-a-secret"
 
@@ -11,7 +12,9 @@ def test_logs_hold_no_secrets(tmp_path: Path) -> None:
     """CVE-2020-8564, CVE-2020-8566, and the bearer tokens of the audit of 2019."""
     with bench(tmp_path / "c") as keys:
         audit = tmp_path / "audit.log"
-        server = keys.start_apiserver(f"--audit-log-path={audit}", "--v=9", "--enable-bootstrap-token-auth")
+        encryption = write(tmp_path / "encryption.json", cipher("aesgcm", "one"), IDENTITY)
+        flags = (f"--encryption-provider-config={encryption}", "--encryption-provider-config-automatic-reload")
+        server = keys.start_apiserver(f"--audit-log-path={audit}", "--v=9", "--enable-bootstrap-token-auth", *flags)
         made = keys.kubectl("create", "secret", "generic", "s", f"--from-literal=password={CANARY}", "-n", "kube-system")
         assert made.code == 0, made.err
         auth = "--docker-server=x", "--docker-username=u", f"--docker-password={CANARY}"
@@ -23,7 +26,7 @@ def test_logs_hold_no_secrets(tmp_path: Path) -> None:
         keys.get(f"/api/v1/pods?access_token={keys.token}")
         assert server.stop() == 0
         text = server.log
-        for secret in (CANARY, keys.token, *wrong):
+        for secret in (CANARY, keys.token, *wrong, key("one")["secret"]):
             assert secret not in text
         assert CANARY not in audit.read_text()
         assert audit.stat().st_mode & 0o077 == 0

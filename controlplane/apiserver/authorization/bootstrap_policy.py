@@ -251,6 +251,8 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
     "system:cluster-trust-bundle-discovery": (("Group", "system:serviceaccounts"),),
     "pybernetes:pod-routes": (("Group", "system:nodes"),),
+    # Ours: who the API server is to kubelets. Upstream's installers put it into a group of administrators instead.
+    "system:kubelet-api-admin": (("User", "kube-apiserver-kubelet-client"),),
 }
 _USER_ROLES = (("view", VIEW, "edit"), ("edit", EDIT, "admin"), ("admin", ADMIN, ""))
 
