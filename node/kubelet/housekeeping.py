@@ -16,6 +16,7 @@ from node.kubelet.pod_manager import PodManager
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.runtime import files
 from node.kubelet.runtime.host import Host
+from node.kubelet.volumes import mounts
 
 _PERIOD = 2.0
 _DISK_EVERY = 5
@@ -71,7 +72,10 @@ class Housekeeping:
                     _log.warning("Cannot unmount the volumes of a gone pod", uid=uid, err=error)
                     continue
                 await self._host.cgroups.remove(uid)
-                await asyncio.to_thread(files.remove_tree, self._host.config.pod_dir(uid))
+                try:
+                    await asyncio.to_thread(mounts.remove_tree, self._host.config.pod_dir(uid))
+                except OSError as error:
+                    _log.warning("Cannot remove the directory of a gone pod", uid=uid, err=error)
         await self._host.volumes.sweep()
         for uid in await self._host.cgroups.present():
             if not self._known(uid):

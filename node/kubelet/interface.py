@@ -93,6 +93,13 @@ class ObjectSource(Protocol):
     async def secret(self, namespace: str, name: str) -> Mapping[str, Any]: ...
 
     async def runtime_class(self, name: str) -> Mapping[str, Any]: ...
+    async def trust_bundle(self, name: str) -> Mapping[str, Any]:
+        """A ClusterTrustBundle."""
+        ...
+
+    async def trust_bundles(self, signer: str, selector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Those of one signer that a label selector selects. Not cached."""
+        ...
 
     async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
         """A PersistentVolumeClaim, as it is now: a pod waits for it to be bound."""

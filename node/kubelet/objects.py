@@ -6,12 +6,14 @@ follows from how many different objects the pods of this node use (:func:`Cached
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
+from apimachinery.labels import from_label_selector
 from apimachinery.resources import (
+    CLUSTER_TRUST_BUNDLES,
     CONFIG_MAPS,
     CSI_DRIVERS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -51,6 +53,16 @@ class CachedObjects:
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, Any]:
         return await self._get(SECRETS, namespace, name)
+
+    async def trust_bundle(self, name: str) -> Mapping[str, Any]:
+        return await self._get(CLUSTER_TRUST_BUNDLES, "", name)
+
+    async def trust_bundles(self, signer: str, selector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        fields = f"spec.signerName={signer}" if signer else None
+        selected = str(from_label_selector(selector)) or None
+        found = await self._client.list(CLUSTER_TRUST_BUNDLES, field_selector=fields, label_selector=selected)
+        items: Sequence[Mapping[str, Any]] = found["items"]
+        return items
 
     async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
         return await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)

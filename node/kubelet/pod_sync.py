@@ -23,6 +23,7 @@ from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.manager import Outcome, RuntimeManager
 from node.kubelet.runtime.observed import ObservedPod
 from node.kubelet.status import StatusManager
+from node.kubelet.volumes import mounts
 
 _MAX_ROUNDS = 4
 _RESIZE_AGAIN = 10.0
@@ -218,7 +219,7 @@ class PodSync:
         if tools.allocations is not None:
             tools.allocations.forget(self._uid)
         root = tools.host.config
-        await asyncio.to_thread(files.remove_tree, root.pod_dir(self._uid))
+        await asyncio.to_thread(mounts.remove_tree, root.pod_dir(self._uid))  # whatever is mounted in there, stays
         if observed.name:
             logs_of = names.pod_log_directory(root.pod_logs_dir, observed.namespace, observed.name, self._uid)
             await asyncio.to_thread(files.remove_tree, logs_of)

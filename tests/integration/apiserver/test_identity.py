@@ -295,3 +295,31 @@ async def test_writes_are_audited_with_microseconds(server: TestServer) -> None:
     }
     assert len(event["requestReceivedTimestamp"]) == len("2026-11-30T11:16:38.000001Z")
     assert server.admin_token not in server.audit_log.read_text()
+
+
+async def test_a_node_has_one_csi_node_and_only_lets_claims_grow(server: TestServer) -> None:
+    nodes = "/apis/storage.k8s.io/v1/csinodes"
+    for name, expected in (("node-1", 201), ("node-2", 403)):
+        body = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": []}}
+        answer = await server.request("POST", nodes, body, token="node-token")
+        assert answer.status == expected, answer.body
+    assert "can only access CSINode with the same name as the requesting node" in answer.json["message"]
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
+    assert (await server.request("POST", claims, claim)).status == 201
+    status = f"{claims}/c/status"
+    grown = {"status": {"capacity": {"storage": "2Gi"}}}
+    answer = await server.request("PATCH", status, grown, token="node-token", content_type=MERGE)
+    assert answer.status == 403  # no pod of its uses it
+    await account(server, "default")
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    pod = {"containers": [{"name": "c", "image": "i"}], "nodeName": "node-1", "volumes": volumes}
+    pod["serviceAccountName"] = "default"
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": pod}
+    assert (await server.request("POST", "/api/v1/namespaces/default/pods", made)).status == 201
+    assert (await server.request("PATCH", status, grown, token="node-token", content_type=MERGE)).status == 200
+    bound = {"status": {"phase": "Bound"}}
+    answer = await server.request("PATCH", status, bound, token="node-token", content_type=MERGE)
+    assert answer.status == 403
+    assert "is not allowed to update fields other than status.quantity and status.conditions" in answer.json["message"]

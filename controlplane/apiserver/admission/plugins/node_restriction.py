@@ -25,6 +25,7 @@ _FREE_LABELS = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
+_GROWTH = frozenset({"capacity", "conditions", "allocatedResources", "allocatedResourceStatuses", "modifyVolumeStatus"})
 _FREE_PREFIXES = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
 
 
@@ -50,6 +51,23 @@ class NodeRestriction:
             await self._token(attributes, node)
         elif attributes.resource == "leases":
             self._lease(attributes, node)
+        elif attributes.resource == "csinodes":
+            self._csi_node(attributes, node)
+        elif attributes.resource == "persistentvolumeclaims":
+            self._claim(attributes, node)
+
+    def _csi_node(self, attributes: Attributes, node: str) -> None:
+        if (attributes.name or _name(attributes.obj)) != node:
+            raise refuse(attributes, f'can only access CSINode with the same name as the requesting node "{node}"')
+
+    def _claim(self, attributes: Attributes, node: str) -> None:
+        """A kubelet tells how far a volume has grown, and nothing else about a claim."""
+        if attributes.subresource != "status" or attributes.operation != UPDATE:
+            raise refuse(attributes, f'unexpected operation "{attributes.operation}", node "{node}" can only update PVC status')
+        if _without_growth(attributes.obj) != _without_growth(attributes.old):
+            raise refuse(
+                attributes, f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+            )
 
     def _node(self, attributes: Attributes, node: str) -> None:
         name = attributes.name or _name(attributes.obj)
@@ -139,6 +157,14 @@ class NodeRestriction:
 
 def _name(obj: dict[str, Any] | None) -> str:
     return str(((obj or {}).get("metadata") or {}).get("name") or "")
+
+
+def _without_growth(claim: dict[str, Any] | None) -> dict[str, Any]:
+    """Of a claim what its node may not change; who wrote what, and in which version, follows from the rest."""
+    claim = claim or {}
+    metadata = {key: value for key, value in claim["metadata"].items() if key not in ("managedFields", "resourceVersion")}
+    status = {key: value for key, value in (claim.get("status") or {}).items() if key not in _GROWTH}
+    return {"metadata": metadata, "spec": claim.get("spec"), "status": status}
 
 
 def _labels(obj: dict[str, Any] | None) -> dict[str, str]:

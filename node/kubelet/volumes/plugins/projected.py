@@ -6,7 +6,7 @@ from typing import Any
 
 from component.clock import Clock
 from node.kubelet.interface import Mount, ObjectSource, VolumeError
-from node.kubelet.volumes import objects, projection, wrapped
+from node.kubelet.volumes import objects, projection, trust_bundles, wrapped
 from node.kubelet.volumes.atomic import File
 from node.kubelet.volumes.contract import VolumeRequest
 from node.kubelet.volumes.tokens import Tokens
@@ -37,6 +37,8 @@ class Projected:
             return await objects.secret_files(self.source, request.namespace, source["name"], source, mode)
         if (source := part.get("downwardAPI")) is not None:
             return projection.downward_files(request.pod, source.get("items") or (), mode, self.allocatable())
+        if (source := part.get("clusterTrustBundle")) is not None:
+            return {source["path"]: File(await trust_bundles.anchors(self.source, source), mode)}
         raise VolumeError(f"projected source {next(iter(part), 'without a kind')} is not supported by this kubelet")
 
     async def _token(self, request: VolumeRequest, source: Mapping[str, Any], mode: int) -> File:

@@ -2,7 +2,7 @@ import base64
 import os
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ class Objects:
         self.config_maps: dict[str, dict[str, Any]] = {}
         self.secrets: dict[str, dict[str, Any]] = {}
         self.claims: dict[str, dict[str, Any]] = {}
+        self.bundles: dict[str, dict[str, Any]] = {}
         self.volumes: dict[str, dict[str, Any]] = {}
         self.tokens = 0
         self.clock = clock
@@ -40,6 +41,14 @@ class Objects:
         if name not in self.secrets:
             raise errors.not_found("secrets", name)
         return self.secrets[name]
+
+    async def trust_bundle(self, name: str) -> Mapping[str, Any]:
+        if name not in self.bundles:
+            raise errors.not_found("clustertrustbundles", name)
+        return self.bundles[name]
+
+    async def trust_bundles(self, signer: str, selector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return [each for each in self.bundles.values() if each["spec"].get("signerName") == signer]
 
     async def claim(self, namespace: str, name: str) -> Mapping[str, Any]:
         if name not in self.claims:
@@ -390,3 +399,35 @@ async def test_how_full_volumes_are(manager: Manager, objects: Objects, root: Pa
     assert (memory.name, memory.capacity) == ("memory", 1 << 20)
     assert (mine.name, mine.claim) == ("mine", ("ns", "c"))
     assert mine.capacity == os.statvfs(root).f_blocks * os.statvfs(root).f_frsize
+
+
+def certificate(text: str) -> str:
+    return f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n"
+
+
+async def test_trust_bundles_of_a_signer_become_one_file(manager: Manager, objects: Objects, root: Path) -> None:
+    objects.bundles["x:one"] = {"spec": {"signerName": "x", "trustBundle": certificate("B") + certificate("A")}}
+    objects.bundles["x:two"] = {"spec": {"signerName": "x", "trustBundle": f"words\n{certificate('B')}"}}
+    objects.bundles["plain"] = {"spec": {"trustBundle": certificate("C")}}
+    sources = [
+        {"clusterTrustBundle": {"signerName": "x", "labelSelector": {}, "path": "x.pem"}},
+        {"clusterTrustBundle": {"name": "plain", "path": "plain.pem"}},
+        {"clusterTrustBundle": {"name": "missing", "path": "missing.pem", "optional": True}},
+    ]
+    path = await mount(manager, root, {"name": "v", "projected": {"sources": sources}})
+    assert (path / "x.pem").read_text() == certificate("A") + certificate("B")
+    assert (path / "plain.pem").read_text() == certificate("C")
+    assert (path / "missing.pem").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ({"name": "missing"}, 'clustertrustbundle "missing" not found'),
+        ({"signerName": "x"}, "combination of signerName and labelSelector matched zero ClusterTrustBundles"),
+    ],
+)
+async def test_missing_trust_hinders_the_pod(manager: Manager, root: Path, source: dict[str, Any], text: str) -> None:
+    sources = [{"clusterTrustBundle": {**source, "path": "x.pem"}}]
+    with pytest.raises(VolumeError, match=text):
+        await mount(manager, root, {"name": "v", "projected": {"sources": sources}})
