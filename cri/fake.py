@@ -256,6 +256,10 @@ class FakeContainerd:
         self._enter("reopen_container_log", container_id)
         self._container(container_id).log_reopened += 1
 
+    async def checkpoint_container(self, container_id: str, location: str, timeout: float) -> None:
+        self._enter("checkpoint_container", container_id)
+        raise errors.UnimplementedError("unknown method CheckpointContainer for service runtime.v1.RuntimeService")
+
     async def exec_sync(self, container_id: str, command: Sequence[str], timeout: float) -> ExecResult:
         self._enter("exec_sync", " ".join(command))
         container = self._container(container_id)

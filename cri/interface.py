@@ -69,6 +69,11 @@ class RuntimeService(Protocol):
         """After the log file was renamed: go on in a new file under the old name."""
         ...
 
+    async def checkpoint_container(self, container_id: str, location: str, timeout: float) -> None:
+        """Write its state into the archive ``location``; it goes on running. ``timeout`` in seconds, 0 for the runtime's own.
+        Raises UnimplementedError where the runtime cannot."""
+        ...
+
     async def exec_sync(self, container_id: str, command: Sequence[str], timeout: float) -> ExecResult:
         """Run a command to its end. Raises DeadlineError after ``timeout`` seconds (0: no limit)."""
         ...

@@ -123,6 +123,10 @@ class GrpcRuntime:
     def events(self) -> AsyncIterator[pb.ContainerEventResponse]:
         return self._channel.stream(self._stub.GetContainerEvents, pb.GetEventsRequest())
 
+    async def checkpoint_container(self, container_id: str, location: str, timeout: float) -> None:
+        request = pb.CheckpointContainerRequest(container_id=container_id, location=location, timeout=int(timeout))
+        await self._channel.call(self._stub.CheckpointContainer, request, None if not timeout else timeout + self._timeout)
+
     async def list_container_stats(self) -> Sequence[pb.ContainerStats]:
         request = pb.ListContainerStatsRequest()
         response: pb.ListContainerStatsResponse = await self._channel.call(self._stub.ListContainerStats, request, self._timeout)

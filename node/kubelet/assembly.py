@@ -38,6 +38,7 @@ from node.kubelet.pluginregistration.watcher import PluginWatcher
 from node.kubelet.pod_manager import PodManager
 from node.kubelet.pod_sync import Tools
 from node.kubelet.pod_workers import PodWorkers
+from node.kubelet.probes.counts import ProbeCounts
 from node.kubelet.probes.manager import ProbeManager
 from node.kubelet.recorder import PodEvents
 from node.kubelet.resize.allocations import Allocations
@@ -117,6 +118,8 @@ class Parts:
     eviction: EvictionManager
     images: ImageCollector
     shutdown: ShutdownManager | None
+    probe_counts: ProbeCounts
+    process_of: Callable[[Mapping[str, Any]], int | None]
     facade: Facade
     static: StaticFiles | None
     local_paths: LocalPaths | None
@@ -151,7 +154,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         workers.nudge(uid)
 
     run = partial(connection.run_in_container, runtime)
-    probes = ProbeManager(group, run, clock, events, nudge, lambda: config.node_ip)
+    counts = ProbeCounts()
+    probes = ProbeManager(group, run, clock, events, nudge, lambda: config.node_ip, counts)
     pleg = Pleg(runtime, clock, nudge, metrics.relisted)
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
@@ -197,6 +201,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         eviction=eviction,
         images=cleaner,
         shutdown=shutdown,
+        probe_counts=counts,
+        process_of=_cgroups(given).process_of,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),

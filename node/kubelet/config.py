@@ -97,6 +97,7 @@ class KubeletConfig:
     eviction_max_pod_grace_period: int = 0
     merge_default_eviction_settings: bool = False
     local_storage_capacity_isolation: bool = True
+    enable_system_log_handler: bool = True
     image_gc_high_threshold_percent: int = 85
     image_gc_low_threshold_percent: int = 80
     image_minimum_gc_age: float = 120.0
@@ -255,6 +256,7 @@ _FIELDS = {
     "evictionMaxPodGracePeriod": _Field("eviction_max_pod_grace_period", _whole),
     "mergeDefaultEvictionSettings": _Field("merge_default_eviction_settings", _truth),
     "localStorageCapacityIsolation": _Field("local_storage_capacity_isolation", _truth),
+    "enableSystemLogHandler": _Field("enable_system_log_handler", _truth),
     "imageGCHighThresholdPercent": _Field("image_gc_high_threshold_percent", _whole),
     "imageGCLowThresholdPercent": _Field("image_gc_low_threshold_percent", _whole),
     "imageMinimumGCAge": _Field("image_minimum_gc_age", _duration),

@@ -17,7 +17,6 @@ POLICIES: Mapping[str, tuple[Any, ...]] = {
     "imagePullCredentialsVerificationPolicy": ("NeverVerify",),
     "preloadedImagesVerificationAllowlist": (),
     "enableDebuggingHandlers": (True,),
-    "enableSystemLogHandler": (),
     "enableSystemLogQuery": (),
     "cpuManagerPolicy": ("none", "None"),
     "cpuManagerPolicyOptions": (),

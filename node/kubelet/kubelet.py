@@ -28,9 +28,14 @@ from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
 from node.kubelet.runtime import connection
 from node.kubelet.server import auth, routes
+from node.kubelet.server.checkpoint import Checkpoints
+from node.kubelet.server.metrics import Pages
+from node.kubelet.server.node_logs import NodeLogs
 from node.kubelet.sources import apiserver
 from node.kubelet.stats.containers import CriStats
+from node.kubelet.stats.network import pod_traffic
 
+_NODE_LOGS = Path("/var/log")
 _log = logs.get(__name__)
 
 
@@ -160,10 +165,24 @@ class Kubelet:
         bundles = [CaBundle(path) for path in asked_for]
         ttls = Ttls(config.token_cache_ttl, config.authorized_cache_ttl, config.unauthorized_cache_ttl)
         gate = auth.Gate(given.client, given.node_name, self._clock, bundles[0].current if bundles else None, ttls)
-        stats = CriStats(runtime, given.node_name)
-        shown = document(config)
+        pages = Pages(
+            given.metrics,
+            CriStats(runtime, given.node_name, parts.pleg.pods),
+            self._clock,
+            parts.volume_usage,
+            parts.probe_counts.registry,
+            given.machine,
+            lambda: pod_traffic(parts.wanted.active(), parts.process_of),
+        )
         server = routes.Server(
-            parts.facade, gate, given.metrics, stats=stats, volumes=parts.volume_usage, configuration=shown, clock=self._clock
+            parts.facade,
+            gate,
+            given.metrics,
+            pages=pages,
+            node_logs=NodeLogs(_NODE_LOGS if config.enable_system_log_handler else None),
+            checkpoints=Checkpoints(parts.facade, runtime, config.root_dir / "checkpoints", self._clock),
+            configuration=document(config),
+            clock=self._clock,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(self._clock, shown_certificate, *bundles), name="certificate files")

@@ -20,6 +20,7 @@ from cri.channel import Channel
 from cri.runtime import GrpcRuntime
 from node.kubelet.interface import ContainerLog, Pod
 from node.kubelet.server.auth import Gate
+from node.kubelet.server.metrics import Pages
 from node.kubelet.server.routes import Server
 from node.kubelet.stats.containers import CriStats
 from tests.support.containerd import BUSYBOX, running_containerd
@@ -105,7 +106,8 @@ async def node() -> AsyncIterator[Node]:
             await _ready(runtime)
             found = await _start(runtime, running.data_dir / "podlogs")
             gate = Gate(Reviews({"good": "admin"}, {"admin"}), "node-1", RealClock())
-            server = Server(found, gate, Registry(process=False), stats=CriStats(runtime, "node-1"))
+            registry = Registry(process=False)
+            server = Server(found, gate, registry, pages=Pages(registry, CriStats(runtime, "node-1"), RealClock()))
             async with serving.listening(server.application(), "127.0.0.1", 0, drain_seconds=1) as address:
                 found.url = address.url
                 yield found

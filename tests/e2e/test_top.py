@@ -47,3 +47,24 @@ def test_the_api_reads_as_the_metrics_servers(cluster: Cluster, namespace: str) 
     assert cluster.kubectl(*asks, check=False).startswith("no")
     cluster.kubectl("create", "rolebinding", "see", "--clusterrole=view", "--user=someone", "-n", namespace)
     eventually(lambda: cluster.kubectl(*asks, check=False).startswith("yes"))
+
+
+def test_the_kubelets_pages(cluster: Cluster, namespace: str) -> None:
+    probed = {"name": "main", "image": "localhost/pybernetes-demo:1", "command": ["sh", "-c", "exec sleep 1000"]}
+    probed["readinessProbe"] = {"exec": {"command": ["sh", "-c", "exit 0"]}, "periodSeconds": 1}  # type: ignore[assignment]
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=pod("probed", containers=[probed]))
+    cluster.kubectl("wait", "pod/probed", "-n", namespace, "--for=condition=Ready", "--timeout=30s")
+
+    def page(path: str) -> str:
+        return cluster.kubectl("get", "--raw", f"/api/v1/nodes/node-1/proxy/{path}")
+
+    own = f'namespace="{namespace}",pod="probed"'
+    usage = [line for line in page("metrics/cadvisor").splitlines() if own in line]
+    for series in ("container_cpu_usage_seconds_total", "container_start_time_seconds", "container_network_receive_bytes_total"):
+        assert any(line.startswith(series) for line in usage), series
+    assert "container_start_time_seconds" in page("metrics/resource")
+    probes = [
+        line for line in page("metrics/probes").splitlines() if f'pod="probed",namespace="{namespace}"' in line or own in line
+    ]
+    assert any('probe_type="Readiness"' in line and 'result="successful"' in line for line in probes)
+    assert page("logs/").startswith("<pre>")

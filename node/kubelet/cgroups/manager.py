@@ -69,6 +69,17 @@ class Cgroups:
         except (OSError, ValueError):
             return 0
 
+    def process_of(self, pod: Mapping[str, Any]) -> int | None:
+        """One process of the pod, by its cgroup."""
+        root = self._mount if self.version == 2 else self._mount / "pids"
+        try:
+            for folder in _below(root, plan.pod_path(self._config.cgroup_root, pod)).iterdir():
+                if folder.is_dir() and (found := (folder / "cgroup.procs").read_text().split()):
+                    return int(found[0])
+        except OSError:
+            return None  # ended meanwhile
+        return None
+
     async def present(self) -> Sequence[str]:
         if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
             return ()

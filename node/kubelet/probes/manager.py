@@ -17,6 +17,7 @@ from component import logs
 from component.clock import Clock
 from node.kubelet import handlers
 from node.kubelet.probes import prober, worker
+from node.kubelet.probes.counts import ProbeCounts
 from node.kubelet.probes.results import Attempt, Kind, Outcome, Settings
 from node.kubelet.recorder import PodEvents
 
@@ -54,7 +55,9 @@ class ProbeManager:
         events: PodEvents,
         changed: Callable[[str], None],
         node_ip: Callable[[], str],
+        counts: ProbeCounts | None = None,
     ) -> None:
+        self._counts = counts
         self._group = group
         self._run = run
         self._clock = clock
@@ -118,6 +121,8 @@ class ProbeManager:
         for gone in [cid for cid, state in self._states.items() if state.uid == uid]:
             self._stop(gone)
         self._pods.pop(uid, None)
+        if self._counts is not None:
+            self._counts.forget(uid)
         self._addresses.pop(uid, None)
 
     def _adopt(self, uid: str, container: Mapping[str, Any], instance: Instance, reported: Mapping[str, Any]) -> _State:
@@ -151,7 +156,7 @@ class ProbeManager:
         if known:
             await self._clock.sleep(random.uniform(0, min(settings.period, 10)))  # noqa: S311 - spreads the load of a restart
         hooks = worker.Hooks(
-            attempt=partial(self._attempt, probe, container, instance, state, settings),
+            attempt=partial(self._attempt, kind, container, instance, state, settings),
             settled=partial(self._settled, kind, state),
             failed=partial(self._note, kind, container, state),
         )
@@ -162,10 +167,15 @@ class ProbeManager:
             _log.exception("Probe stopped", probe=kind.value, container=instance.name, err=error)
 
     async def _attempt(
-        self, probe: Mapping[str, Any], container: Mapping[str, Any], instance: Instance, state: _State, settings: Settings
+        self, kind: Kind, container: Mapping[str, Any], instance: Instance, state: _State, settings: Settings
     ) -> Attempt:
-        address = self._addresses.get(state.uid, "")
-        return await prober.probe_once(probe, container, instance.id, address, settings.timeout, self._run)
+        probe = container[kind.field]
+        address, began = self._addresses.get(state.uid, ""), self._clock.monotonic()
+        attempt = await prober.probe_once(probe, container, instance.id, address, settings.timeout, self._run)
+        pod = self._pods.get(state.uid)
+        if self._counts is not None and pod is not None:
+            self._counts.count(pod, str(container["name"]), kind, attempt.outcome, self._clock.monotonic() - began)
+        return attempt
 
     def _settled(self, kind: Kind, state: _State, outcome: Outcome) -> None:
         if state.standing.get(kind) is not outcome:

@@ -6,7 +6,7 @@ Container usage comes from a :class:`StatsSource` (CRI's container stats; see ``
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,9 @@ from aiohttp import web
 from apimachinery import times
 from component.clock import Clock
 from component.metrics import CONTENT_TYPE, Registry
+from node.kubelet.machine import Machine
+from node.kubelet.server import cadvisor
+from node.kubelet.server.cadvisor import PodTraffic
 from node.kubelet.stats.usage import ContainerUsage, NodeUsage, StatsSource, read_node, read_proc
 from node.kubelet.stats.volumes import VolumeUsage
 
@@ -23,8 +26,21 @@ from node.kubelet.stats.volumes import VolumeUsage
 class Pages:
     """The three pages as handlers."""
 
-    def __init__(self, registry: Registry, stats: StatsSource | None, clock: Clock, volumes: VolumeUsage | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        stats: StatsSource | None,
+        clock: Clock,
+        volumes: VolumeUsage | None = None,
+        probes: Registry | None = None,
+        machine: Machine | None = None,
+        traffic: Callable[[], Iterable[PodTraffic]] = tuple,
+    ) -> None:
+        """``traffic`` blocks; it is called in a thread."""
         self._registry = registry
+        self._probes = probes
+        self._machine = machine
+        self._traffic = traffic
         self._volumes = volumes
         self._stats = stats
         self._clock = clock
@@ -32,6 +48,16 @@ class Pages:
     async def metrics(self, request: web.Request) -> web.Response:
         body = await asyncio.to_thread(self._registry.expose)
         body += self._volumes.metrics() if self._volumes is not None else b""
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def probes(self, request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(self._probes.expose) if self._probes is not None else b""
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def cadvisor(self, request: web.Request) -> web.Response:
+        _, containers = await self._read()
+        traffic = await asyncio.to_thread(lambda: list(self._traffic()))
+        body = cadvisor.page(self._machine or Machine(0, 0, 0), containers, traffic)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     async def resource(self, request: web.Request) -> web.Response:

@@ -20,10 +20,11 @@ from component.metrics import Registry
 from cri.streaming import StreamingError
 from node.kubelet.interface import KubeletFacade
 from node.kubelet.server import exec as streams
-from node.kubelet.server import logs, metrics
+from node.kubelet.server import logs
 from node.kubelet.server.auth import Gate
-from node.kubelet.stats.usage import StatsSource
-from node.kubelet.stats.volumes import VolumeUsage
+from node.kubelet.server.checkpoint import Checkpoints
+from node.kubelet.server.metrics import Pages
+from node.kubelet.server.node_logs import NodeLogs
 
 _log = logging.get(__name__)
 _Handler = Callable[[web.Request, KubeletFacade], Awaitable[web.StreamResponse]]
@@ -32,7 +33,7 @@ _CONTAINER_UID = "/{namespace}/{pod}/{uid}/{container}"
 
 
 class Server:
-    """The kubelet's HTTPS server. ``stats`` may be None: its pages then answer 503."""
+    """The kubelet's HTTPS server. Parts that are left out answer that they are not there."""
 
     def __init__(
         self,
@@ -40,15 +41,18 @@ class Server:
         gate: Gate,
         registry: Registry,
         *,
-        stats: StatsSource | None = None,
-        volumes: VolumeUsage | None = None,
+        pages: Pages | None = None,
+        node_logs: NodeLogs | None = None,
+        checkpoints: Checkpoints | None = None,
         configuration: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._kubelet = kubelet
         self._gate = gate
         self._clock = clock or RealClock()
-        self._metrics = metrics.Pages(registry, stats, self._clock, volumes)
+        self._metrics = pages or Pages(registry, None, self._clock)
+        self._node_logs = node_logs or NodeLogs(None)
+        self._checkpoints = checkpoints
         self._configuration = {"kubeletconfig": dict(configuration or {})}
         self._requests = registry.counter("kubelet_http_requests_total", "Requests to the kubelet's server", ("method", "path"))
 
@@ -70,12 +74,18 @@ class Server:
         for tail in (_CONTAINER, _CONTAINER_UID):
             app.router.add_post("/run" + tail, self._with_kubelet(streams.run))
         app.router.add_get("/containerLogs" + _CONTAINER, self._container_logs)
+        app.router.add_get("/logs", self._node_logs.handle)
+        app.router.add_get("/logs/{path:.*}", self._node_logs.handle)
+        if self._checkpoints is not None:
+            app.router.add_post("/checkpoint" + _CONTAINER, self._checkpoints.handle)
         for path, page in {
             "/healthz": self._healthz,
             "/pods": self._pods,
             "/configz": self._configz,
             "/metrics": self._metrics.metrics,
             "/metrics/resource": self._metrics.resource,
+            "/metrics/cadvisor": self._metrics.cadvisor,
+            "/metrics/probes": self._metrics.probes,
             "/stats/summary": self._metrics.summary,
         }.items():
             app.router.add_get(path, page)

@@ -1,10 +1,12 @@
 """Usage of containers as CRI tells it. Fulfils ``node.kubelet.stats.usage.StatsSource``."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from cri.api import runtime_v1_pb2 as pb
 from cri.interface import RuntimeService
+from node.kubelet.runtime.observed import ObservedContainer, ObservedPod
 from node.kubelet.stats.usage import ContainerUsage
 
 
@@ -14,9 +16,18 @@ class CriStats:
 
     runtime: RuntimeService
     node_name: str
+    observed: Callable[[], Mapping[str, ObservedPod]] = dict
 
     async def containers(self) -> Sequence[ContainerUsage]:
-        return [usage(item) for item in await self.runtime.list_container_stats()]
+        known = {one.id: one for pod in self.observed().values() for one in pod.containers}
+        return [_dated(usage(item), known.get(item.attributes.id)) for item in await self.runtime.list_container_stats()]
+
+
+def _dated(one: ContainerUsage, observed: ObservedContainer | None) -> ContainerUsage:
+    """With what the statistics do not say: when it was started, from which image."""
+    if observed is None or not observed.started_at:
+        return one
+    return replace(one, started_at=datetime.fromtimestamp(observed.started_at / 1e9, UTC), image=observed.image)
 
 
 def usage(stats: pb.ContainerStats) -> ContainerUsage:
@@ -36,4 +47,5 @@ def usage(stats: pb.ContainerStats) -> ContainerUsage:
         memory_rss=memory.rss_bytes.value,
         rootfs_used=stats.writable_layer.used_bytes.value,
         rootfs_inodes=stats.writable_layer.inodes_used.value,
+        id=stats.attributes.id,
     )

@@ -24,6 +24,8 @@ class ContainerUsage:
     rootfs_used: int = 0
     rootfs_inodes: int = 0
     started_at: datetime | None = None
+    id: str = ""
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
