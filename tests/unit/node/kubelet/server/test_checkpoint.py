@@ -57,8 +57,18 @@ async def test_an_archive_is_named_and_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "path", "status", "said"),
     [
-        (UnimplementedError("unknown method"), "/checkpoint/ns/p/c", 404, "checkpointing of ns/p/c failed (unknown method)"),
-        (RuntimeServiceError("no CRIU"), "/checkpoint/ns/p/c", 500, "checkpointing of ns/p/c failed (no CRIU)"),
+        (
+            UnimplementedError("unknown method"),
+            "/checkpoint/ns/p/c",
+            404,
+            "checkpointing of ns/p/c failed (rpc error: code = Unimplemented desc = unknown method)",
+        ),
+        (
+            RuntimeServiceError("no CRIU"),
+            "/checkpoint/ns/p/c",
+            500,
+            "checkpointing of ns/p/c failed (rpc error: code = Unknown desc = no CRIU)",
+        ),
         (None, "/checkpoint/ns/p/missing", 404, "not found"),
         (None, "/checkpoint/ns/p/c?timeout=soon", 400, "invalid timeout"),
         (None, "/checkpoint/ns/p/c?timeout=-1", 400, "invalid timeout"),
