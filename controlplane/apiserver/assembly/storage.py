@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from component import logs
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.registry.naming import prefix_of
 from controlplane.apiserver.registry.strategy import Strategy
@@ -14,7 +15,9 @@ from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.cacher.cacher import Cacher
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
-from controlplane.apiserver.storage.interface import Backend
+from controlplane.apiserver.storage.interface import Backend, StorageUnavailableError
+
+_log = logs.get(__name__)
 
 if TYPE_CHECKING:
     from controlplane.apiserver.storage.encryption.transformers import Encryption
@@ -57,6 +60,14 @@ class Caches:
     """Started caches by key prefix."""
 
     by_prefix: dict[str, Cacher]
+
+    async def catch_up(self) -> None:
+        """Read what could not be read so far, with the keys that there are now."""
+        for cache in self.by_prefix.values():
+            try:
+                await cache.catch_up()
+            except StorageUnavailableError as error:
+                _log.error("storage: still behind", err=error)
 
     def of(self, strategy: Strategy) -> Cacher:
         return self.by_prefix[prefix_of(strategy.stored_as or strategy.info)]

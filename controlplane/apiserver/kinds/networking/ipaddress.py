@@ -37,8 +37,7 @@ class IPAddressStrategy(Strategy):
         return [fieldpath.required(f"spec.parentRef.{field}") for field in ("resource", "name") if not parent.get(field)]
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        new, held = (obj.get("spec") or {}).get("parentRef"), (old.get("spec") or {}).get("parentRef")
-        return self.validate(ctx, obj) + checks.immutable(new, held, "spec.parentRef")
+        return self.validate(ctx, obj) + checks.immutable(_parent(obj), _parent(old), "spec.parentRef")
 
     def selectable_fields(self, obj: Object) -> dict[str, str]:
         parent = (obj.get("spec") or {}).get("parentRef") or {}
@@ -49,3 +48,9 @@ class IPAddressStrategy(Strategy):
         resource = ".".join(part for part in (parent.get("resource"), parent.get("group")) if part)
         parts = [part for part in (resource.lower(), parent.get("namespace"), parent.get("name")) if part]
         return [obj["metadata"]["name"], "/".join(parts) or NONE]
+
+
+def _parent(obj: Object) -> Object | None:
+    """The core group is not written down; servers of before did."""
+    parent = (obj.get("spec") or {}).get("parentRef")
+    return parent and {field: value for field, value in parent.items() if value}

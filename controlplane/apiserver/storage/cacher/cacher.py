@@ -78,6 +78,7 @@ class Cacher:
         self._changed = 0  # the revision of the last change in this collection
         self._waiting: list[BackendEvent] | None = None  # events that came while loading
         self._ready = False
+        self._behind = False  # something happened that could not be read
         self._events = 0
         self._head = head_of(collection.api_version, collection.kind)
         self._sharing = Sharing()
@@ -109,6 +110,13 @@ class Cacher:
         self._recent.clear()
         index, revision = await self._read(0)
         self._serve(index, revision, self._waiting)
+
+    async def catch_up(self) -> None:
+        """Start over if something could not be read and can be now: this server has been given a key. Raises UnreadableError."""
+        if self._behind:
+            await self._read(0)  # all of it, before anything is given up
+            self._behind = False
+            await self.reload()
 
     async def _read(self, at: int) -> tuple[ObjectIndex, int]:
         """All objects as of a revision (0: now), and that revision."""
@@ -163,7 +171,10 @@ class Cacher:
         if event.revision <= self._loaded or not self._ready:
             return
         if is_unreadable(event):
-            return  # it exists: what is known of it is better than telling everybody that it was deleted
+            # it exists: what is known of it is better than telling everybody that it was deleted
+            self._behind = True
+            _log.error("storage: %s at revision %d: no key for it here; its last state is kept", event.key, event.revision)
+            return
         entry = None
         if event.value is not None:
             entry = self._entry(event.key, event.value, event.revision)

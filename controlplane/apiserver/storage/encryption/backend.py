@@ -4,7 +4,6 @@
 values and everything below never does. Without one it is not there and costs nothing.
 """
 
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
@@ -24,7 +23,6 @@ from controlplane.apiserver.storage.interface import (
 from controlplane.apiserver.storage.layout import resource_of
 
 _IDENTITY = Identity()
-_log = logging.getLogger(__name__)
 
 Choose = Callable[[str], Transformer | None]
 """The transformer of a resource, as configured (``secrets``, ``deployments.apps``); None where nothing is encrypted."""
@@ -108,9 +106,8 @@ class EncryptedBackend:
             return replace(event, value=(await self._open(self._transformer(event.key), event.key, event.value))[0])
         except KeyUnavailableError:
             raise
-        except TransformError as error:
-            _log.error("storage: revision %d: %s", event.revision, error)
-            return event
+        except TransformError:
+            return event  # who asks for it will hear why
 
     async def compact(self, revision: int) -> None:
         await self._backend.compact(revision)

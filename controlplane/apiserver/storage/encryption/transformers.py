@@ -6,7 +6,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 10.0  # between two looks at the file and at the plugins
 PRIME_SECONDS, PRIME_PAUSE = 60.0, 3.0  # how long the start waits for KMS plugins, and between two questions
+# Keys that hold no objects: no API would ever write them again under another key. Upstream encrypts none of them either.
+_BOOKKEEPING = frozenset({"", "ranges", "masterleases"})
 _log = logs.get(__name__)
 
 
@@ -37,6 +39,8 @@ class Providers:
     def of(self, resource: str) -> Transformer | None:
         """By upstream's order: the resource itself, its group, everything; else values are stored as they are."""
         group = resource.partition(".")[2]
+        if resource in _BOOKKEEPING or group == "pybernetes.io":
+            return None
         found = self.by_resource
         return found.get(resource) or found.get(f"*.{group}") or found.get("*.*")
 
@@ -91,6 +95,7 @@ class Encryption:
         self._providers = providers
         self._chosen: dict[str, Transformer | None] = {}
         self._retired: Providers | None = None
+        self.after_reload: Callable[[], Awaitable[None]] | None = None  # told when other keys are in effect
         self.reloads = 0
         self.failed_reloads = 0
 
@@ -152,6 +157,8 @@ class Encryption:
         self._retired, self._providers, self._stamp, self._chosen = self._providers, providers, stamp, {}
         self.reloads += 1
         _log.info("Loaded new encryption config content", path=str(self._path))
+        if self.after_reload is not None:
+            await self.after_reload()
         return True
 
     def _kept(self, error: Exception) -> bool:

@@ -108,6 +108,6 @@ class ClusterIPs:
             "generation": 1,
             "labels": labels,
         }
-        parent = {"group": "", "name": holder["name"], "namespace": holder["namespace"], "resource": "services"}
+        parent = {"name": holder["name"], "namespace": holder["namespace"], "resource": "services"}
         spec = {"parentRef": parent}
         return encode({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": metadata, "spec": spec})
