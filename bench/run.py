@@ -123,18 +123,51 @@ def peer(cluster: Cluster, tools: Path, wanted: bool) -> Iterator[Any]:
             time.sleep(2)
 
 
+# What each row may cost beside the peer; a row that falls short is explained in docs/performance.md.
+BARS = {
+    "get pod": 0.5,
+    "list 1000 pods": 0.05,
+    "list 500 of 1000, paged": 0.1,
+    "list by label, 0 hits": 0.02,
+    "create pod": 0.8,
+    "patch pod label": 0.6,
+    "watch fan-out, per event": 0.4,
+    "memory for each stored pod": 0.4,
+}
+
+
 def compare(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> None:
-    """One table: our server CPU per request, theirs, and the ratio."""
-    beside = {row["op"]: row for row in theirs}
-    print(f"\n{'operation':<34}{'CPU each':>12}{'peer':>12}{'ratio':>8}{'rate':>12}{'p99':>10}")
+    """One table: our server CPU per request, theirs, the ratio and its bar; then memory in the same way."""
+    beside = {operation(row): row for row in theirs}
+    print(f"\n{'operation':<28}{'CPU each':>12}{'peer':>12}{'ratio':>8}{'bar':>7}{'rate':>12}{'p99':>12}")
     for row in ours:
         if "cpu_us" not in row:
             continue
-        other = beside.get(row["op"], {}).get("cpu_us")
-        ratio = f"{row['cpu_us'] / other:.2f}" if other else "-"
-        rate = row.get("rps", row.get("events_s", "-"))
-        operation = re.sub(r"watch fan-out.*", "watch fan-out, per event", row["op"])
-        print(f"{operation:<34}{row['cpu_us']:>9} us{other or '-':>9} us{ratio:>8}{rate:>10}/s{row['p99_ms']:>7} ms")
+        other = beside.get(operation(row), {}).get("cpu_us")
+        rate = f"{row.get('rps', row.get('events_s', '-'))}/s"
+        print(f"{line(operation(row), row['cpu_us'], other, 'us')}{rate:>12}{row['p99_ms']:>9} ms")
+    print(line("memory for each stored pod", memory_per_pod(ours), memory_per_pod(theirs), "KB"))
+
+
+def operation(row: Mapping[str, Any]) -> str:
+    return re.sub(r"watch fan-out.*", "watch fan-out, per event", row["op"])
+
+
+def line(name: str, ours: float | None, theirs: float | None, unit: str) -> str:
+    ratio = f"{ours / theirs:.2f}" if ours and theirs else "-"
+    bar = BARS.get(name)
+    short = " !" if ours and theirs and bar and ours / theirs > bar else "  "
+    shown = [f"{value:.0f} {unit}" if value else "-" for value in (ours, theirs)]
+    return f"{name:<28}{shown[0]:>12}{shown[1]:>12}{ratio:>8}{bar or '-':>5}{short}"
+
+
+def memory_per_pod(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """KB by which the run has made the server grow, for each pod that it made."""
+    held = {row["op"]: row for row in rows}
+    if not {"idle", "loaded", "create pod"} <= held.keys():
+        return None
+    pods = 1000 + held["create pod"]["rps"] * int(os.environ.get("SECS", "8"))
+    return float(held["loaded"]["rss_mb"] - held["idle"]["rss_mb"]) * 1024 / pods
 
 
 if __name__ == "__main__":

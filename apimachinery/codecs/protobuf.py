@@ -217,6 +217,36 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
     return bytes(out)
 
 
+def list_items(gvk: GroupVersionKind) -> Callable[[Object], bytes] | None:
+    """For a list kind, what makes of an object the bytes with which it stands in the list's message; None without a message."""
+    name = message_of(gvk)
+    if name is None:
+        return None
+    (field,) = [field for field in messages().fields(name).values() if field.name == "items"]
+
+    def item(obj: Object) -> bytes:
+        out = bytearray()
+        _write(out, field.number, field.type, obj)
+        return bytes(out)
+
+    return item
+
+
+def list_frame(api_version: str, kind: str, metadata: Object, length: int) -> tuple[bytes, bytes]:
+    """What stands before and after ``length`` bytes of items in an enveloped list."""
+    types, inner, out = bytearray(), bytearray(), bytearray(MAGIC)
+    wire.write_bytes(types, 1, api_version.encode())
+    wire.write_bytes(types, 2, kind.encode())
+    wire.write_bytes(inner, 1, encode_message(metadata, _META + "ListMeta"))
+    wire.write_bytes(out, 1, bytes(types))
+    wire.write_tag(out, 2, wire.BYTES)
+    wire.write_varint(out, len(inner) + length)
+    tail = bytearray()
+    wire.write_bytes(tail, 3, b"")
+    wire.write_bytes(tail, 4, b"")
+    return bytes(out + inner), bytes(tail)
+
+
 def encode_message(obj: Object, name: str) -> bytes:
     """``obj`` as one message; members that it does not have are left out, as JSON-only values are."""
     out = bytearray()

@@ -1,9 +1,11 @@
-"""LIST: the cached bytes of each item joined into one body; nothing is decoded or encoded unless another form is asked for."""
+"""LIST: the cached bytes of each item joined to pieces; nothing is decoded or encoded unless another form is asked for."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from apimachinery.codecs import negotiate
+from apimachinery.codecs import negotiate, protobuf
+from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.endpoints import table
 from controlplane.apiserver.endpoints.options import list_options
 from controlplane.apiserver.endpoints.respond import accepted, compress, value_reply
@@ -15,6 +17,7 @@ from controlplane.apiserver.wire.reply import Reply
 
 SHARED = 8 << 20  # bytes of a list that are kept for the next who asks
 _END = b"]}"
+_TURN = 50  # objects encoded as protobuf between two turns of the loop
 PARTIAL_LIST = "PartialObjectMetadataList"
 
 
@@ -29,6 +32,8 @@ async def list_(call: Call, scope: Scope) -> Reply:
         reply = value_reply(call, await table.partial_list(found.entries, metadata), wanted)
     elif wanted.name == negotiate.JSON and "pretty" not in call.query:
         reply = Reply(200, streamed(scope, found))
+    elif wanted.name == negotiate.PROTOBUF and (body := await packed(scope, found)) is not None:
+        reply = Reply(200, body, negotiate.PROTOBUF)
     else:
         reply = value_reply(call, listed(scope, found), wanted)
     return compress(call, reply)
@@ -58,6 +63,27 @@ def streamed(scope: Scope, found: ListResult) -> Pieces:
 def joined(scope: Scope, found: ListResult) -> bytes:
     """The list as JSON bytes."""
     return bytes(streamed(scope, found))
+
+
+async def packed(scope: Scope, found: ListResult) -> Pieces | None:
+    """The list as protobuf; None when its kind has none. Lengths stand before what they measure, so it is made whole."""
+    group, version, kind = scope.info.gvk
+    gvk = GroupVersionKind(group, version, f"{kind}List")
+    make = protobuf.list_items(gvk)
+    if make is None:
+        return None
+    items: list[bytes] | None = found.memo.get("protobuf") if found.memo is not None else None
+    if items is None:
+        items = []
+        for start in range(0, len(found.entries), _TURN):
+            items.append(b"".join([make(entry.decode()) for entry in found.entries[start : start + _TURN]]))
+            await asyncio.sleep(0)
+        if found.memo is not None and (size := sum(map(len, items))) <= SHARED:
+            found.memo.keep("protobuf", items, size)
+    length = sum(map(len, items))
+    metadata = {"resourceVersion": str(found.revision), **_paging(found)}
+    lead, tail = protobuf.list_frame(gvk.api_version, gvk.kind, metadata, length)
+    return Pieces(lead, (*items, tail), length + len(tail))
 
 
 class Items:

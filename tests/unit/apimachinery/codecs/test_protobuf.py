@@ -6,6 +6,7 @@ import pytest
 
 from apimachinery.codecs import protobuf
 from apimachinery.codecs import protobuf_wire as wire
+from apimachinery.gvk import GroupVersionKind
 
 META: dict[str, Any] = {"name": "x", "creationTimestamp": "2026-11-30T11:52:32Z", "labels": {"a": "b"}}
 OBJECTS = [
@@ -110,3 +111,18 @@ def test_negative_numbers() -> None:
     wire.write_varint(out, -5)
     value, _ = wire.read_varint(bytes(out), 0)
     assert wire.signed(value) == -5
+
+
+@pytest.mark.parametrize("count", [0, 1, 200])
+@pytest.mark.parametrize(
+    "metadata", [{"resourceVersion": "7"}, {"resourceVersion": "7", "continue": "x", "remainingItemCount": 3}]
+)
+def test_a_list_put_together_is_the_list_encoded_whole(count: int, metadata: dict[str, Any]) -> None:
+    pods = [{"metadata": {"name": f"p{n}"}, "spec": {"containers": [{"name": "c", "image": "i" * n}]}} for n in range(count)]
+    gvk = GroupVersionKind("", "v1", "PodList")
+    make = protobuf.list_items(gvk)
+    assert make is not None
+    items = b"".join(map(make, pods))
+    lead, tail = protobuf.list_frame("v1", "PodList", metadata, len(items))
+    assert lead + items + tail == protobuf.encode({"apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": pods})
+    assert protobuf.list_items(GroupVersionKind("example.com", "v1", "ThingList")) is None
