@@ -50,3 +50,6 @@ format: setup-dev ## mend style
 
 bench: setup-dev ## measure what the README claims (PEER=1: upstream beside us)
 	@.venv/bin/python bench/run.py $(if $(PEER),--peer)
+
+misbehave: setup-dev ## what one misbehaving client does to everybody else, measured (MISBEHAVE="--seconds 60")
+	@.venv/bin/python -m tests.robustness.misbehave $(MISBEHAVE)

@@ -91,7 +91,8 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
                 _keep(call, answer)
             _decorate(call, answer, dates)
             if isinstance(answer, Reply) and len(answer.body) > _AT_ONCE:
-                return Held(answer, lambda: _finish(call, code))
+                left = call.seconds - (time.perf_counter() - call.started)
+                return Held(answer, left, lambda: _finish(call, code))
             return answer
         finally:
             if isinstance(answer, WatchAnswer):
@@ -103,10 +104,10 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
 
 
 class Held:
-    """A long answer: its request is over, and its seat free, when the client has taken it or gone."""
+    """A long answer: its request is over, and its seat free, when the client has taken it or gone. He has ``seconds`` for it."""
 
-    def __init__(self, answer: Reply, over: Callable[[], None]) -> None:
-        self._answer, self._over = answer, over
+    def __init__(self, answer: Reply, seconds: float, over: Callable[[], None]) -> None:
+        self._answer, self._seconds, self._over = answer, seconds, over
 
     @property
     def status(self) -> int:
@@ -118,7 +119,12 @@ class Held:
 
     async def prepare(self, request: BaseRequest) -> None:
         try:
-            await self._answer.prepare(request)
+            async with asyncio.timeout(self._seconds):
+                await self._answer.prepare(request)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the client took too long to read its answer") from None
         finally:
             self._over()
 

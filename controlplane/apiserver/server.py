@@ -20,21 +20,34 @@ Handler = Callable[[BaseRequest], Awaitable[Answer]]
 
 _log = logs.get(__name__)
 MAX_HEADER = 64 * 1024  # one line or field; bearer tokens with many groups are long
+MAX_HEAD = 1024 * 1024  # all of them together, as upstream's
+HEAD_SECONDS = (
+    32.0  # from its first byte, or from the start of the connection, until a request's head must be there, as upstream's
+)
 KEEPALIVE_SECONDS = 180.0
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n"
+_TOO_LARGE += b"Connection: close\r\n\r\n431 Request Header Fields Too Large\n"
 
 
 class Connection(RequestHandler):
     """aiohttp's connection with room for what is worth remembering between its requests (``Call.connection``)."""
 
-    __slots__ = ("memory", "on_gone")
+    __slots__ = ("_head", "_head_late", "memory", "on_gone")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self.memory: dict[str, Any] = {}
         self.on_gone: Callable[[], None] | None = None  # ends what runs, when the client leaves; else its task is cancelled
+        self._head = 0  # bytes of a head that has begun and not ended
+        self._head_late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._head_late = self._loop.call_later(HEAD_SECONDS, self.force_close)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """A cancelled task is garbage that only the collector finds; ten thousand watches end by themselves instead."""
+        self._whole_head()
         on_gone, self.on_gone = self.on_gone, None
         if on_gone is not None:
             self._task_handler = None
@@ -46,10 +59,34 @@ class Connection(RequestHandler):
         closing = self._close, self._force_close
         if not any(closing) or self._current_request is None:
             super().data_received(data)
+            if self._in_head():
+                self._more_head(len(data))
+            elif self._head_late is not None:
+                self._whole_head()
             return
         self._close = self._force_close = False
         super().data_received(data)
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
+
+    def _in_head(self) -> bool:
+        """Whether what arrived last belongs to a head of which more must come."""
+        waiter = self._waiter
+        return not self._messages and (not waiter.done() if waiter is not None else not self._request_count)
+
+    def _more_head(self, size: int) -> None:
+        self._head += size
+        if self._head > MAX_HEAD:
+            if self.transport is not None:
+                self.transport.write(_TOO_LARGE)
+            self.force_close()
+        elif self._head_late is None:
+            self._head_late = self._loop.call_later(HEAD_SECONDS, self.force_close)
+
+    def _whole_head(self) -> None:
+        self._head = 0
+        if self._head_late is not None:
+            self._head_late.cancel()
+            self._head_late = None
 
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.apiserver import server as server_module
 from tests.support.apiserver import TestServer, running_apiserver
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -42,6 +43,54 @@ async def raw(server: TestServer, data: bytes) -> bytes:
 async def test_nonsense_on_the_wire_gets_a_400(server: TestServer, data: bytes) -> None:
     assert b" 400 " in (await raw(server, data)).split(b"\r\n")[0]
     assert (await server.request("GET", "/readyz")).status == 200
+
+
+async def test_a_head_has_an_end(server: TestServer) -> None:
+    """Each line is within its bound; there are too many bytes of them, or too many lines."""
+    line = b"X-A: " + b"a" * 60_000 + b"\r\n"
+    assert b" 431 " in (await raw(server, b"GET / HTTP/1.1\r\n" + line * 20)).split(b"\r\n")[0]
+    assert b" 400 " in (await raw(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 200)).split(b"\r\n")[0]
+    assert (await server.request("GET", "/readyz")).status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /readyz HTTP/1.1\r\nHost:"])
+async def test_a_head_that_does_not_come_ends_the_connection(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.3)
+    assert await raw(server, sent) == b""
+
+
+async def test_a_quiet_connection_may_stay_once_it_has_asked(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls)
+    for _ in range(2):
+        for piece in (b"GET /readyz HTTP/1.1\r\n", b"Host: x\r\n\r\n"):  # a head in two pieces is one
+            writer.write(piece)
+            await asyncio.sleep(0.05)
+        assert b" 200 " in await reader.readuntil(b"ok")
+        await asyncio.sleep(0.5)
+    writer.close()
+
+
+async def test_who_reads_too_slowly_loses_the_answer_and_the_seat() -> None:
+    """The list is larger than what the kernel holds for the connection."""
+    async with running_apiserver(serving={"request_timeout": 1.0}) as server:
+        for number in range(40):
+            await server.request("POST", MAPS, {"metadata": {"name": f"m{number}"}, "data": {"a": "x" * 500_000}})
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls, limit=1024)
+        writer.write(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.admin_token}\r\n\r\n".encode())
+        dump = "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1"
+        for wanted in (True, False):  # is being answered; and then is not any more
+            for _ in range(300):
+                if ((await server.request("GET", dump)).body.count(b"list,") > 0) is wanted:
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail(f"never {wanted}")
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(40 * 500_000), 5)
+        writer.close()
 
 
 async def test_a_watch_ends_with_its_client(server: TestServer) -> None:
