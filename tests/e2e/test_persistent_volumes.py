@@ -28,6 +28,15 @@ def writer(name: str, **more: Any) -> str:
     return pod(name, containers=[container], volumes=[volume])
 
 
+def of_its_own(name: str) -> str:
+    """A pod with a generic ephemeral volume of the default class."""
+    container = {"name": "main", "image": REFERENCE, "command": ["sh", "-c", "echo x > /data/file; sleep 1000"]}
+    container["volumeMounts"] = [{"name": "scratch", "mountPath": "/data"}]  # type: ignore[assignment]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+    return pod(name, containers=[container], volumes=[volume])
+
+
 def mounted(text: str) -> bool:
     return text in Path("/proc/self/mountinfo").read_text()
 
@@ -65,3 +74,15 @@ def test_data_outlives_pods_and_kubelets_and_goes_with_its_claim(cluster: Cluste
     cluster.kubectl("delete", "pod", "second", "-n", namespace, "--grace-period=1")
     eventually(lambda: not directory.exists())
     eventually(lambda: volume["metadata"]["name"] not in cluster.kubectl("get", "pv"))
+
+
+def test_an_ephemeral_volume_comes_and_goes_with_its_pod(cluster: Cluster, namespace: str) -> None:
+    eventually(lambda: cluster.kubectl("get", "serviceaccount", "default", "-n", namespace))
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=of_its_own("brief"))
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/brief", "--timeout=60s")
+    volume = cluster.get("pvc", "brief-scratch", "-n", namespace)["spec"]["volumeName"]
+    directory = Path(cluster.get("pv", volume)["spec"]["local"]["path"])
+    eventually(lambda: (directory / "file").exists())
+    cluster.kubectl("delete", "pod", "brief", "-n", namespace, "--grace-period=1")
+    eventually(lambda: not directory.exists())
+    eventually(lambda: volume not in cluster.kubectl("get", "pv"))

@@ -94,14 +94,17 @@ class FolderDriver(services.NodeServicer, registration_services.RegistrationServ
         await self._called("NodePublishVolume", request, context)
         source = Path(request.staging_target_path) if request.staging_target_path else self.folder(request.volume_id)
         source.mkdir(parents=True, exist_ok=True)
-        _bind(source, Path(request.target_path))
+        if request.volume_capability.HasField("block"):
+            _bind_file(source / "device", Path(request.target_path))
+        else:
+            _bind(source, Path(request.target_path))
         return pb.NodePublishVolumeResponse()
 
     async def NodeUnpublishVolume(self, request: Any, context: Any) -> Any:
         await self._called("NodeUnpublishVolume", request, context)
         target = Path(request.target_path)
         _unbind(target)
-        if target.exists():
+        if target.is_dir():
             target.rmdir()
         if request.volume_id.startswith("csi-"):
             shutil.rmtree(self.folder(request.volume_id), ignore_errors=True)
@@ -123,6 +126,14 @@ class FolderDriver(services.NodeServicer, registration_services.RegistrationServ
 
 def _bind(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
+    if mounts.mounted_as(target) is None:
+        mounts.bind(str(source), str(target))
+
+
+def _bind_file(source: Path, target: Path) -> None:
+    """Stands for a device: what counts is that a single file is mounted over a single file."""
+    for path in (source, target):
+        path.touch()
     if mounts.mounted_as(target) is None:
         mounts.bind(str(source), str(target))
 

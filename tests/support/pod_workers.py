@@ -20,7 +20,7 @@ from component.metrics import Registry
 from cri.fake import FakeContainerd
 from node.kubelet.config import KubeletConfig
 from node.kubelet.images.pull import ImagePuller
-from node.kubelet.interface import Mount, Pod
+from node.kubelet.interface import Mount, Pod, VolumeStats
 from node.kubelet.metrics import KubeletMetrics
 from node.kubelet.pleg import Pleg
 from node.kubelet.pod_manager import PodManager
@@ -60,6 +60,11 @@ class Volumes:
 
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         self.unmounted.append(uid)
+
+    async def stats(self, pod: Pod) -> list[VolumeStats]:
+        return []
+
+    async def sweep(self) -> None: ...
 
 
 @dataclass

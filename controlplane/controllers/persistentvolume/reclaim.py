@@ -67,7 +67,7 @@ class Reclaimer:
 
     async def _delete(self, volume: Object) -> Outcome:
         provisioner = annotations_of(volume).get(volumes.PROVISIONED_BY, "")
-        if phase_of(volume) == FAILED or (provisioner and not provisioner.startswith("kubernetes.io/")):
+        if provisioner and not provisioner.startswith("kubernetes.io/"):
             return Outcome()
         if users := self._users(volume):
             return Outcome(told=Told(NORMAL, "VolumeFailedDelete", f"Volume is used by pods: {users}"), again=_LOOK_AGAIN)
@@ -78,7 +78,7 @@ class Reclaimer:
                 raise ValueError(text)
             await asyncio.to_thread(delete_directory, str(source.get("path") or ""))
         except (OSError, ValueError) as error:
-            return Outcome(FAILED, Told(WARNING, "VolumeFailedDelete", str(error)))
+            return Outcome(FAILED, Told(WARNING, "VolumeFailedDelete", str(error)), again=_LOOK_AGAIN)
         await self.client.delete(PERSISTENT_VOLUMES, name_of(volume), preconditions={"uid": uid_of(volume)})
         return Outcome(gone=True)
 

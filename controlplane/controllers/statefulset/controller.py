@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from apimachinery.errors import StatusError
-from apimachinery.gvk import GroupVersionResource
 from apimachinery.labels import from_label_selector
 from apimachinery.meta import (
     Object,
     clone,
     controller_of,
     is_deleting,
+    key_of,
     labels_of,
     name_of,
     namespace_of,
@@ -17,14 +17,15 @@ from apimachinery.meta import (
     uid_of,
 )
 from apimachinery.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS
+from apimachinery.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from controlplane.controllers.controller import BY_CONTROLLER, Environment, Loop, orphans_of
 from controlplane.controllers.lib import replicas
 from controlplane.controllers.lib.claims import Claimer
 from controlplane.controllers.lib.history import History, surplus, template_of
 from controlplane.controllers.statefulset import plan
-from controlplane.controllers.statefulset.pods import claims, is_member, new_pod, revision_of
+from controlplane.controllers.statefulset.pods import claims, goes_with_another, is_member, new_pod, revision_of, with_retention
 
-_CLAIMS = GroupVersionResource("", "v1", "persistentvolumeclaims")
+_CLAIM_PAUSE = 1.0
 
 
 class StatefulSetController:
@@ -37,7 +38,7 @@ class StatefulSetController:
         self._recorder = env.recorders(self.name)
         self._claimer = Claimer(env.client, STATEFUL_SETS, "StatefulSet", PODS)
         self._owners = env.watch(STATEFUL_SETS)
-        self._pods = env.watch_owned(PODS)
+        self._pods, self._claims = env.watch_owned(PODS), env.watch(CLAIMS)
         revisions = env.watch_owned(CONTROLLER_REVISIONS)
         self._history = History(env.client, revisions.lister, STATEFUL_SETS, "StatefulSet")
         self._loop = Loop(self.name, self.reconcile, env, workers)
@@ -81,6 +82,8 @@ class StatefulSetController:
         revisions = plan.Revisions(current if current in held else name_of(update), name_of(update))
         step = plan.next_step(owner, members, revisions, self._clock.now())
         try:
+            for pod in members:  # those that are scaled away take their claims with them, if that is wanted
+                await self._retain_claims(owner, pod)
             await self._perform(owner, step, held)
         finally:
             await self._write_status(cached, owner, members, revisions)
@@ -109,6 +112,10 @@ class StatefulSetController:
         what = f"Pod {name_of(pod)} in StatefulSet {name_of(owner)}"
         try:
             for claim in claims(owner, pod):
+                held = self._claims.lister.get(name_of(claim), namespace_of(claim))
+                if held is not None and (is_deleting(held) or goes_with_another(held, name_of(pod))):
+                    self._loop.add_after(key_of(owner), _CLAIM_PAUSE)  # until the claim of its predecessor is gone
+                    return
                 await self._create_claim(owner, claim, pod)
             await self._client.create(PODS, pod)
         except StatusError as error:
@@ -119,9 +126,18 @@ class StatefulSetController:
             raise
         self._recorder.event(owner, "Normal", "SuccessfulCreate", f"create {what} successful")
 
+    async def _retain_claims(self, owner: Object, pod: Object) -> None:
+        for wanted in claims(owner, pod):
+            claim = self._claims.lister.get(name_of(wanted), namespace_of(wanted))
+            if claim is None or is_deleting(claim):
+                continue
+            changed = with_retention(owner, pod, claim)
+            if changed is not claim:
+                await self._client.update(CLAIMS, changed)
+
     async def _create_claim(self, owner: Object, claim: Object, pod: Object) -> None:
         try:
-            await self._client.create(_CLAIMS, claim)
+            await self._client.create(CLAIMS, claim)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise

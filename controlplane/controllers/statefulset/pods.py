@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.meta import Object, labels_of, name_of, namespace_of, owner_reference
+from apimachinery.meta import Object, clone, labels_of, name_of, namespace_of, owner_reference, owners_of, uid_of
 from controlplane.controllers.lib.history import REVISION_LABEL
 from controlplane.controllers.lib.pod_control import from_template
 
@@ -82,3 +82,37 @@ def claims(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> list[Object]:
             {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template.get("spec") or {}}
         )
     return made
+
+
+def is_surplus(owner: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's ordinal is outside of what the StatefulSet wants."""
+    start = start_of(owner)
+    return not start <= ordinal(pod) < start + replicas_of(owner)
+
+
+def with_retention(owner: Object, pod: Object, claim: Object) -> Object:
+    """The claim with the owners that ``persistentVolumeClaimRetentionPolicy`` gives it, by which it is collected: the
+    StatefulSet when that is deleted, the pod when it is scaled away. A claim that somebody else controls stays as it is."""
+    policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    surplus = is_surplus(owner, pod)
+    with_pod = policy.get("whenScaled") == "Delete" and surplus
+    with_set = policy.get("whenDeleted") == "Delete" and not with_pod
+    ours = {uid_of(owner), uid_of(pod)}
+    others = [each for each in owners_of(claim) if each.get("uid") not in ours]
+    if any(each.get("controller") for each in others):
+        return claim
+    wanted = [owner_reference(owner, "apps/v1", "StatefulSet")] if with_set else []
+    wanted += [owner_reference(pod, "v1", "Pod")] if with_pod else []
+    held = [each for each in owners_of(claim) if each.get("uid") in ours]
+    if [each["uid"] for each in held] == [each["uid"] for each in wanted]:
+        return claim
+    changed = clone(claim)
+    changed["metadata"]["ownerReferences"] = [*others, *wanted]
+    if not changed["metadata"]["ownerReferences"]:
+        del changed["metadata"]["ownerReferences"]
+    return changed
+
+
+def goes_with_another(claim: Mapping[str, Any], pod: str) -> bool:
+    """Whether the claim is bound to go with an earlier pod of this name: its successor must wait for a new one."""
+    return any((each.get("kind"), each.get("name")) == ("Pod", pod) for each in owners_of(claim))

@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 from apimachinery.meta import Object, name_of
-from apimachinery.resources import PODS, STATEFUL_SETS
+from apimachinery.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STATEFUL_SETS
 from client.rest import STRATEGIC, Client
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import Kubelet, add_node, control_plane, eventually
+from tests.support.storage import make_volume
 
 
 def stateful(replicas: int = 3, **spec: Any) -> Object:
@@ -94,3 +95,39 @@ async def test_partition_holds_back_the_lower_ordinals() -> None:
         await eventually(back)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_claims_go_with_pods_that_are_scaled_away_if_that_is_wanted() -> None:
+    async with running_apiserver() as server, control_plane(server, controllers="*,-local-path") as client:
+        await add_node(client)
+        kubelet = asyncio.ensure_future(Kubelet(client).run())
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+        for number in range(2):
+            await client.create(PERSISTENT_VOLUMES, make_volume(f"v{number}"))
+        made = stateful(2)
+        made["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+        made["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+        await client.create(STATEFUL_SETS, made)
+
+        async def claims() -> list[str]:
+            return sorted(each["metadata"]["name"] for each in (await client.list(PERSISTENT_VOLUME_CLAIMS, "default"))["items"])
+
+        async def ready() -> bool:
+            return ((await client.get(STATEFUL_SETS, "db", "default")).get("status") or {}).get("readyReplicas") == 2
+
+        await eventually(ready)
+        assert await claims() == ["data-db-0", "data-db-1"]
+        await client.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}}, namespace="default")
+
+        async def fewer() -> bool:
+            return await claims() == ["data-db-0"]
+
+        await eventually(fewer)
+        await client.delete(STATEFUL_SETS, "db", "default")
+
+        async def no_pods() -> bool:
+            return not (await client.list(PODS, "default"))["items"]
+
+        await eventually(no_pods)
+        assert await claims() == ["data-db-0"]
+        kubelet.cancel()

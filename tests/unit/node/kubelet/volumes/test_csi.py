@@ -363,7 +363,21 @@ async def test_a_driver_that_mounts_for_a_group_is_told_the_group(node: Node, dr
     capability = driver.requests("NodePublishVolume")[0].volume_capability
     assert (capability.mount.volume_mount_group, list(capability.mount.mount_flags)) == ("4711", ["noatime"])
     assert capability.access_mode.mode == 6
-    assert path.stat().st_gid == 0
+    assert path.stat().st_gid != 4711
+
+
+async def test_a_device_is_published_as_one_file_and_goes_again(node: Node, driver: FolderDriver) -> None:
+    node.api.bind(volumeMode="Block")
+    raw = [{"name": "c", "volumeDevices": [{"name": "x", "devicePath": "/dev/x"}]}]
+    mounted = (await node.manager.mount(pod("u1", claim_volume("x", "c"), containers=raw), node.pod_dir("u1")))["x"]
+    assert (mounted.is_block, mounted.host_path.is_file()) == (True, True)
+    assert driver.requests("NodePublishVolume")[0].volume_capability.HasField("block")
+    assert await node.manager.stats(pod("u1", claim_volume("x", "c"))) == []
+    await node.restart()
+    await node.unmount()
+    assert not mounted.host_path.exists()
+    assert not node.pod_dir("u1").exists() or not list(node.pod_dir("u1").iterdir())
+    assert not mounts.mounts_below(node.root)
 
 
 async def test_the_driver_says_how_full_its_volumes_are(node: Node, driver: FolderDriver) -> None:
