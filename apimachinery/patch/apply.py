@@ -8,20 +8,24 @@ the server itself fills in belongs to nobody.
 
 from collections.abc import Iterable
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from apimachinery import errors
 from apimachinery.gvk import GroupVersionKind
+from apimachinery.meta import clone
 from apimachinery.patch import compare, fieldset, managers, typed
 from apimachinery.patch.fieldset import FieldSet
 from apimachinery.patch.managers import APPLY, UPDATE, Managed, ManagerKey, Managers
+from apimachinery.patch.versions import ChangesByVersion, OtherVersion, OtherVersions
 from apimachinery.schema.types import StructSchema
 from apimachinery.times import format_time
 
 Object = dict[str, Any]
 
+_NO_OTHERS: OtherVersions = MappingProxyType({})
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"  # the one manager that takes over from client-side apply without conflicts
@@ -37,11 +41,13 @@ def track_update(
     *,
     subresource: str = "",
     ignored: Iterable[str] = (),
+    others: OtherVersions = _NO_OTHERS,
 ) -> None:
     """Write ``new["metadata"]["managedFields"]`` for a create (``old`` None), update or patch by ``manager``.
 
     What changed belongs to the manager from now on and to nobody else; what was removed belongs to nobody. ``ignored`` names
-    top-level fields that this write cannot set (``status`` on the main resource). ``new`` is changed in place, but not
+    top-level fields that this write cannot set (``status`` on the main resource), ``others`` the versions in which other
+    managers may have written. ``new`` is changed in place, but not
     the entries it may share with ``old``. An object without any record stays without one on updates, as upstream keeps it.
     """
     before = old or {}
@@ -50,15 +56,16 @@ def track_update(
     if old and not held:
         metadata.pop("managedFields", None)
         return
-    changed = compare.changes(before, new, schema, ignored)
-    _store(metadata, _tracked(held, changed, _key(new, manager, operation, subresource), new.get("apiVersion", ""), now))
+    by_version = ChangesByVersion(before, new, schema, others, ignored)
+    _store(metadata, _tracked(held, by_version, _key(new, manager, operation, subresource), new.get("apiVersion", ""), now))
 
 
-def _tracked(held: Managers, changed: compare.Changes, key: ManagerKey, api_version: str, now: datetime) -> Managers:
+def _tracked(held: Managers, by_version: ChangesByVersion, key: ManagerKey, api_version: str, now: datetime) -> Managers:
+    changed = by_version.own
     taken = fieldset.union(changed.added, changed.modified)
     if not taken and not changed.removed:
         return held
-    result = managers.subtract(held, (taken, changed.removed), key)
+    result = managers.subtract(held, lambda each: _lost(by_version.of(each.api_version)), key)
     own = result.pop(key, None)
     fields = fieldset.difference(own.fields, changed.removed) if own else {}
     if taken:
@@ -66,6 +73,11 @@ def _tracked(held: Managers, changed: compare.Changes, key: ManagerKey, api_vers
     elif own and fields:
         result[key] = own.with_fields(fields)
     return managers.cap(result)
+
+
+def _lost(changed: compare.Changes) -> tuple[FieldSet, ...]:
+    """What others hold no longer after a change."""
+    return changed.added, changed.modified, changed.removed
 
 
 def _took(own: Managed | None, fields: FieldSet, api_version: str, time: str) -> Managed:
@@ -97,6 +109,7 @@ def apply(
     *,
     subresource: str = "",
     ignored: Iterable[str] = (),
+    others: OtherVersions = _NO_OTHERS,
 ) -> Object:
     """The object after ``manager`` applied ``config`` to ``live`` (None: it does not exist yet), with managedFields.
 
@@ -113,7 +126,7 @@ def apply(
     if live and not held:
         held = _before_first_apply(live, schema, now)
     key = _key(config, manager, APPLY, subresource)
-    work = _Apply(live or {}, config, key, held, schema, frozenset(ignored))
+    work = _Apply(live or {}, config, key, held, schema, frozenset(ignored), others)
     conflicts = {} if force else work.conflicts()
     if conflicts and manager == KUBECTL:
         conflicts = _beyond_last_applied(conflicts, live or {}, schema)
@@ -157,6 +170,7 @@ class _Apply:
         held: Managers,
         schema: StructSchema,
         ignored: frozenset[str],
+        others: OtherVersions,
     ) -> None:
         self.live = live
         self.config = config
@@ -164,9 +178,10 @@ class _Apply:
         self.held = held
         self.schema = schema
         self.ignored = ignored
+        self.others = others
         self.claimed = compare.fields_of(config, schema, ignored)
         self.new = self._merged()
-        self.changes = compare.changes(live, self.new, schema, ignored)
+        self.changes = ChangesByVersion(live, self.new, schema, others, ignored)
 
     def _merged(self) -> Object:
         stated = {name: value for name, value in self.config.items() if name not in self.ignored}
@@ -174,14 +189,31 @@ class _Apply:
         last = self.held.get(self.key)
         if last is None or not last.fields:
             return merged
-        others = [each.fields for key, each in self.held.items() if key != self.key]
-        return typed.prune(merged, last.fields, [self.claimed, *others], self.schema)
+        owners = [each for key, each in self.held.items() if key != self.key]
+        if any(each.api_version in self.others for each in (last, *owners)):
+            return self._pruned_across(merged, last, owners)
+        return typed.prune(merged, last.fields, [self.claimed, *(each.fields for each in owners)], self.schema)
+
+    def _pruned_across(self, merged: Object, last: Managed, owners: list[Managed]) -> Object:
+        """Prune in the version that the manager applied last, then put back what others hold, each in its own version."""
+        own = OtherVersion(self.schema, clone, clone)
+        at = self.others.get(last.api_version, own)
+        pruned = at.convert_back(typed.without_named(at.convert(clone(merged)), last.fields, at.schema))
+        owned: dict[str, list[FieldSet]] = {"": [self.claimed]}
+        for each in owners:
+            owned.setdefault(each.api_version if each.api_version in self.others else "", []).append(each.fields)
+        for version, fields in owned.items():
+            at = self.others.get(version, own)
+            whole, part = at.convert(clone(merged)), at.convert(clone(pruned))
+            pruned = at.convert_back(typed.put_back(whole, part, fields, at.schema))
+        return pruned
 
     def conflicts(self) -> dict[ManagerKey, FieldSet]:
         """Fields of others that would change."""
-        taken = fieldset.union(self.changes.added, self.changes.modified)
         found = {}
         for key, each in self.held.items():
+            changed = self.changes.of(each.api_version)
+            taken = fieldset.union(changed.added, changed.modified)
             common = fieldset.intersection(each.fields, taken) if key != self.key else {}
             if common:
                 found[key] = common
@@ -191,8 +223,7 @@ class _Apply:
         new = {**self.new, "metadata": dict(self.new.get("metadata") or {})}
         if last_applied is not None:
             new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), LAST_APPLIED: last_applied}
-        taken = fieldset.union(self.changes.added, self.changes.modified)
-        held = managers.subtract(self.held, (taken, self.changes.removed), self.key)
+        held = managers.subtract(self.held, lambda each: _lost(self.changes.of(each.api_version)), self.key)
         held.pop(self.key, None)
         if self.claimed:
             held[self.key] = Managed(self.claimed, self.config.get("apiVersion", ""), format_time(now))

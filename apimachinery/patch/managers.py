@@ -3,7 +3,7 @@
 An entry is a dict as the API has it; its ``fieldsV1`` is a ``fieldset.FieldSet`` already. Used by ``apply``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,13 +131,13 @@ def shown(key: ManagerKey, each: Managed) -> str:
     return text
 
 
-def subtract(managers: Managers, fields: Iterable[FieldSet], spare: ManagerKey | None) -> Managers:
-    """Take fields from everybody but ``spare``."""
+def subtract(managers: Managers, lost: Callable[[Managed], Iterable[FieldSet]], spare: ManagerKey | None) -> Managers:
+    """Take from everybody but ``spare`` what ``lost`` says of each."""
     result = {}
     for key, each in managers.items():
         held = each.fields
         if key != spare:
-            for gone in fields:
+            for gone in lost(each):
                 held = fieldset.difference(held, gone)
         if held:
             result[key] = each.with_fields(held)

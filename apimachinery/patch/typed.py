@@ -209,6 +209,22 @@ def prune(merged: Object, last: FieldSet, owned: Iterable[FieldSet], schema: Str
     return pruned
 
 
+def without_named(obj: Object, fields: FieldSet, schema: StructSchema) -> Object:
+    """``obj`` less everything in ``fields``, structs that only lead there included."""
+    result: Object = without(obj, _named(fields, schema), schema)
+    return result
+
+
+def put_back(whole: Object, part: Object, owned: Iterable[FieldSet], schema: StructSchema) -> Object:
+    """``part``, which was pruned out of ``whole``, and with it again what somebody holds."""
+    kept = _named(compare.fields_of(part, schema), schema)
+    for fields in owned:
+        kept = fieldset.union(kept, _named(fields, schema))
+    gone = fieldset.difference(_named(compare.fields_of(whole, schema), schema), kept)
+    result: Object = without(whole, gone, schema)
+    return result
+
+
 def _named(fields: FieldSet, schema: StructSchema) -> FieldSet:
     """``with_named_fields``, except for metadata itself: it holds the name and is never taken out as a whole."""
     named = with_named_fields(fields, schema)

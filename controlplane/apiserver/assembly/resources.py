@@ -109,7 +109,9 @@ def route_table(
         info = strategy.info
         found = stores[info.gvr.group_resource]
         store = found if found.strategy is strategy else Store(strategy, found.objects)
-        scope = Scope(store, schemas, admission, judges.authorizer)
+        kept = (strategy.stored_as or info).gvr
+        siblings = tuple(one for one in strategies if one is not strategy and (one.stored_as or one.info).gvr == kept)
+        scope = Scope(store, schemas, admission, judges.authorizer, siblings)
         extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
         extra.update(_special(scope, stores, lookup, believed))
         table[info.gvr] = routes_of(scope, open_watches, extra)

@@ -26,7 +26,7 @@ def track_update(scope: Scope, old: Object, new: Object, manager: str, part: str
                 _restore(new, old, member)
     elif part == "spec" and scope.strategy.has_status:
         _restore(new, old, "status")  # other subresources say themselves what they change: binding sets a condition
-    fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource)
+    fields.track_update(old, new, manager, "Update", scope.schema, now, subresource=subresource, others=scope.other_versions)
 
 
 def check(scope: Scope, config: Object) -> None:
@@ -43,7 +43,8 @@ def apply(scope: Scope, old: Object | None, config: Object, options: WriteOption
     elif scope.strategy.has_status:
         ignored = {"status"}
     manager, force = options.field_manager, options.force
-    return fields.apply(old, config, manager, force, scope.schema, now, subresource=subresource, ignored=ignored)
+    what: Object = {"subresource": subresource, "ignored": ignored, "others": scope.other_versions}
+    return fields.apply(old, config, manager, force, scope.schema, now, **what)
 
 
 def _restore(new: Object, old: Object, member: str) -> None:

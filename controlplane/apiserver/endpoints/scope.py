@@ -1,9 +1,11 @@
 """What an endpoint knows about the resource it serves; one Scope per resource, made by ``__main__`` and found by ``routing``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from apimachinery.patch.versions import OtherVersion, OtherVersions
 from apimachinery.schema import Schemas, StructSchema
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes
@@ -17,12 +19,18 @@ from controlplane.apiserver.wire.call import Call
 Object = dict[str, Any]
 
 
+def _conversion(given: Strategy, wanted: Strategy) -> Callable[[Object], Object]:
+    """From the one version to the other, by way of the stored one."""
+    return lambda obj: wanted.from_stored(given.to_stored(obj))
+
+
 @dataclass(frozen=True)
 class Scope:
     store: Store
     schemas: Schemas
     admission: AdmissionChain
     authorizer: Authorizer
+    siblings: tuple[Strategy, ...] = ()  # the other versions of the kind
 
     @property
     def strategy(self) -> Strategy:
@@ -36,6 +44,18 @@ class Scope:
     def schema(self) -> StructSchema:
         """Compiled when the first write or patch of the kind needs it."""
         return self.schemas.of(self.info.gvk)
+
+    @cached_property
+    def other_versions(self) -> OtherVersions:
+        """Those that do not have the same fields, for managers who wrote them."""
+        mine = self.strategy
+        return {
+            other.info.gvk.api_version: OtherVersion(
+                self.schemas.of(other.info.gvk), _conversion(mine, other), _conversion(other, mine)
+            )
+            for other in self.siblings
+            if not (mine.same_fields and other.same_fields)
+        }
 
     def context(self, call: Call, options: WriteOptions, name: str = "") -> Context:
         info = call.info

@@ -110,6 +110,7 @@ class Strategy:
     stored_as: ResourceInfo | None = (
         None  # another resource whose stored objects these are (events.k8s.io Events are core Events)
     )
+    same_fields = True  # this version has the fields of the stored one, by the same names
     name_is_valid: Callable[[str], list[str]] | None = None  # messages; None is the DNS-1123 subdomain rule
 
     def default(self, obj: Object) -> None:

@@ -20,6 +20,7 @@ NEWER: dict[str, frozenset[str]] = {
     "cronjobs": frozenset({"Timezone"}),  # 1.28
     "jobs": frozenset({"Status", "Selector"}),  # 1.31; 1.27 prefixed the label that the selector names
     "horizontalpodautoscalers": frozenset({"Targets"}),  # 1.31 names the metric
+    "apiservices": frozenset({"Available"}),  # upstream's own controller looks for the service meanwhile
     "resourcequotas": frozenset({"Age"}),  # 1.31 moved it to the end
     "persistentvolumes": frozenset({"VolumeAttributesClass"}),  # 1.29
     "persistentvolumeclaims": frozenset({"VolumeAttributesClass"}),

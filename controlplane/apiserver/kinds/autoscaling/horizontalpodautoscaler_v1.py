@@ -17,6 +17,7 @@ _CURRENT, _CONDITIONS = _PREFIX + "current-metrics", _PREFIX + "conditions"
 class HorizontalPodAutoscalerV1Strategy(Strategy):
     """A view of ``stored``, the strategy of v2."""
 
+    same_fields = False
     info = ResourceInfo(
         GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"),
         "horizontalpodautoscalers",

@@ -9,6 +9,8 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 class EndpointSliceV1beta1Strategy(VersionView):
+    same_fields = False
+
     def to_stored(self, obj: Object) -> Object:
         return _each(super().to_stored(obj), endpoint_to_v1)
 

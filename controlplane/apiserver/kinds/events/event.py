@@ -31,6 +31,7 @@ _REQUIRED = ("reportingController", "reportingInstance", "action", "reason")
 class NewEventStrategy(Strategy):
     """Same objects, other field names. ``stored_as`` is the core resource, whose strategy keeps them."""
 
+    same_fields = False
     info = ResourceInfo(GroupVersionKind("events.k8s.io", "v1", "Event"), "events", "event", True, short_names=("ev",))
     columns = EVENT_COLUMNS
     selectable_names = frozenset({"reason", "type"})

@@ -39,6 +39,8 @@ def device_from_v1(device: Object) -> Object:
 
 
 class _V1beta1Strategy(VersionView):
+    same_fields = False
+
     _path: tuple[str, ...]
     _pair: tuple[Any, Any] = (request_to_v1, request_from_v1)
 
