@@ -75,6 +75,7 @@ def controller_flags(layout: Layout, settings: Settings) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={settings.controller_manager_port}",
         *control_serving_flags(layout),
+        "--controllers=*,token-cleaner-controller",
         "--allocate-node-cidrs=true",
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--service-cluster-ip-range={settings.service_cluster_ip_range}",

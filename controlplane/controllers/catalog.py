@@ -40,6 +40,7 @@ from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
+from controlplane.controllers.token_cleaner import TokenCleaner
 from controlplane.controllers.volume_expand import VolumeExpander
 from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
 
@@ -66,8 +67,6 @@ _ABSENT = frozenset(
         "serviceaccount-token-controller",
         "storage-version-gc",
         "storageversion-garbage-collector-controller",
-        "token-cleaner-controller",
-        "tokencleaner",
         "ttl",
         "ttl-after-finished",
         "ttl-after-finished-controller",
@@ -169,6 +168,7 @@ def descriptors() -> list[Descriptor]:
             lambda env, flags: ClusterRoleAggregationController(env),
         ),
         Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
+        Descriptor("token-cleaner-controller", "tokencleaner", lambda env, flags: TokenCleaner(env), by_default=False),
         Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),
     ]
 

@@ -66,7 +66,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
             flags,
             schedule=False,
             controllers="certificatesigningrequest-approving-controller,certificatesigningrequest-signing-controller,"
-            "serviceaccount-controller",
+            "serviceaccount-controller,token-cleaner-controller",
         ) as admin,
     ):
         made = tokens.Token(*tokens.parse(tokens.generate()), groups=(tokens.DEFAULT_GROUP,))
@@ -250,3 +250,19 @@ async def test_tokens_are_listed_and_deleted(cluster: Cluster) -> None:
         await token_verb._delete(cluster.admin, ["abcdef"])
     assert {"kubeadm:kubelet-bootstrap"} <= {one["metadata"]["name"] for one in (await cluster.admin.list(BINDINGS))["items"]}
     assert not (await cluster.admin.list(NODES))["items"]
+
+
+async def test_an_expired_token_is_removed_and_no_other(cluster: Cluster) -> None:
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    for token_id, expires in (("aaaaaa", soon), ("bbbbbb", soon + timedelta(hours=1)), ("cccccc", None)):
+        await token_verb._create(cluster.admin, tokens.Token(token_id, "0123456789abcdef", expires))
+
+    async def left() -> set[str]:
+        return {one.id for one in await token_verb._list(cluster.admin)} & {"aaaaaa", "bbbbbb", "cccccc"}
+
+    assert await left() == {"aaaaaa", "bbbbbb", "cccccc"}
+
+    async def gone() -> bool:
+        return await left() == {"bbbbbb", "cccccc"}
+
+    await eventually(gone)

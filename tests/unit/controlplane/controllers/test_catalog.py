@@ -19,8 +19,13 @@ def test_names_are_distinct() -> None:
     ],
 )
 def test_chosen(wanted: list[str], absent: set[str]) -> None:
-    everything = {each.name for each in catalog.descriptors()}
+    everything = {each.name for each in catalog.descriptors() if each.by_default}
     assert {each.name for each in catalog.chosen(wanted)} == everything - absent
+
+
+def test_what_is_off_by_default_is_on_when_named() -> None:
+    assert "token-cleaner-controller" not in {each.name for each in catalog.chosen(["*"])}
+    assert "token-cleaner-controller" in {each.name for each in catalog.chosen(["*", "tokencleaner"])}
 
 
 def test_only_named_ones() -> None:
