@@ -86,3 +86,14 @@ async def test_a_sub_path_stays_in_its_volume(server: TestServer, path: str) -> 
     mount = {"name": "v", "mountPath": "/m", "subPath": path}
     spec: dict[str, Any] = {"volumes": [{"name": "v", "emptyDir": {}}], "containers": containers(volumeMounts=[mount])}
     assert (await server.request("POST", PODS, pod("p", **spec))).status == 422
+
+
+@pytest.mark.parametrize("path", ["/data/../etc", ".."])
+async def test_a_volume_of_the_host_does_not_climb(server: TestServer, path: str) -> None:
+    """CVE-2026-3864 and -3865 are about drivers that are not part of this; what volumes of the host are named by is checked."""
+    await account(server)
+    volumes = [{"name": "v", "hostPath": {"path": path}}]
+    assert (await server.request("POST", PODS, pod("p", volumes=volumes))).status == 422
+    claimed = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": path}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": claimed}
+    assert (await server.request("POST", "/api/v1/persistentvolumes", volume)).status == 422

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.support.apiserver import TestServer
 from tests.support.daemons import bench
 from tests.support.encryption import IDENTITY, cipher, key, write
 
@@ -30,3 +33,12 @@ def test_logs_hold_no_secrets(tmp_path: Path) -> None:
             assert secret not in text
         assert CANARY not in audit.read_text()
         assert audit.stat().st_mode & 0o077 == 0
+
+
+async def test_unknown_tokens_are_not_repeated(server: TestServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(1)
+    for token in ("wrong-bearer-token", "abcdef.0123456789abcdef", "eyJhbGciOiJub25lIn0.eyJpc3MiOiJ4In0."):
+        answer = await server.request("GET", "/api/v1/pods", token=token)
+        assert answer.status == 401
+        assert token not in caplog.text
+        assert token.encode() not in answer.body
