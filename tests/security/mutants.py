@@ -280,6 +280,17 @@ def _checkpoints(patch: Patch) -> None:
     patch.setattr(Server, "application", application)
 
 
+def _uncounted_hosts(patch: Patch) -> None:
+    from node.kubelet.eviction.ranking import PodUsed
+
+    begin: Any = PodUsed.__init__
+
+    def init(self: PodUsed, *given: Any, **named: Any) -> None:
+        begin(self, *given[:2], (0, 0), *given[3:], **named)
+
+    patch.setattr(PodUsed, "__init__", init)
+
+
 def _climbing_paths(patch: Patch) -> None:
     """Volumes of the host may be named by a path that climbs."""
     from controlplane.apiserver.kinds.core.pod_template import volumes
@@ -388,6 +399,7 @@ MUTANTS = (
     Mutant("weakened default roles", f"{_HERE}/test_rights.py::test_default_roles_come_back_at_start", _no_reconciliation),
     Mutant("impersonation", f"{_HERE}/test_rights.py::test_nobody_speaks_for_others_without_leave", _impersonation_for_all),
     Mutant("front proxy headers", f"{_HERE}/test_input.py::test_headers_of_proxies_are_not_believed", _headers_of_anybody),
+    Mutant("CVE-2020-8557", f"{_HERE}/test_hosts_file.py::test_a_hosts_file_that_grows_evicts_its_pod", _uncounted_hosts),
     Mutant("CVE-2025-0426", f"{_KUBELET}/server/test_server.py::test_there_is_no_checkpoint", _checkpoints),
     Mutant("CVE-2026-3864", f"{_HERE}/test_pods.py::test_a_volume_of_the_host_does_not_climb", _climbing_paths),
     Mutant("patterns that take for ever", f"{_HERE}/test_expressions.py::test_no_pattern_takes_for_ever", _backtracking),
