@@ -261,25 +261,6 @@ def _says_tokens(patch: Patch) -> None:
     patch.setattr(Anonymous, "authenticate", authenticate)
 
 
-def _checkpoints(patch: Patch) -> None:
-    """The kubelet writes a checkpoint for whoever may talk to it."""
-    from aiohttp import web
-
-    from node.kubelet.server.routes import Server
-
-    kept = Server.application
-
-    async def checkpoint(request: web.Request) -> web.Response:
-        return web.Response(text="{}")
-
-    def application(self: Server) -> web.Application:
-        app = kept(self)
-        app.router.add_post("/checkpoint/{namespace}/{pod}/{container}", checkpoint)
-        return app
-
-    patch.setattr(Server, "application", application)
-
-
 def _uncounted_hosts(patch: Patch) -> None:
     from node.kubelet.eviction.ranking import PodUsed
 
@@ -400,7 +381,7 @@ MUTANTS = (
     Mutant("impersonation", f"{_HERE}/test_rights.py::test_nobody_speaks_for_others_without_leave", _impersonation_for_all),
     Mutant("front proxy headers", f"{_HERE}/test_input.py::test_headers_of_proxies_are_not_believed", _headers_of_anybody),
     Mutant("CVE-2020-8557", f"{_HERE}/test_hosts_file.py::test_a_hosts_file_that_grows_evicts_its_pod", _uncounted_hosts),
-    Mutant("CVE-2025-0426", f"{_KUBELET}/server/test_server.py::test_there_is_no_checkpoint", _checkpoints),
+    Mutant("CVE-2025-0426", f"{_KUBELET}/server/test_checkpoint.py::test_strangers_fill_no_disk", _anonymous_kubelet),
     Mutant("CVE-2026-3864", f"{_HERE}/test_pods.py::test_a_volume_of_the_host_does_not_climb", _climbing_paths),
     Mutant("patterns that take for ever", f"{_HERE}/test_expressions.py::test_no_pattern_takes_for_ever", _backtracking),
     Mutant("expressions without end", f"{_HERE}/test_expressions.py::test_no_expression_runs_for_ever", _no_cost),

@@ -29,14 +29,14 @@ class Checkpointing:
             raise self.fails
 
 
-async def post(runtime: Checkpointing, folder: Path, path: str) -> tuple[int, str]:
+async def post(runtime: Checkpointing, folder: Path, path: str, token: str = "good") -> tuple[int, str]:
     facade = Facade(Runtime(""))
-    gate = Gate(Reviews({"good": "admin"}, {"admin"}), "node-1", RealClock())
+    gate = Gate(Reviews({"good": "admin", "weak": "weak"}, {"admin"}), "node-1", RealClock())
     checkpoints = Checkpoints(facade, runtime, folder, FakeClock())
     server = Server(facade, gate, Registry(process=False), checkpoints=checkpoints)
     async with (
         serving.listening(server.application(), "127.0.0.1", 0, drain_seconds=1) as address,
-        aiohttp.ClientSession(address.url, headers={"Authorization": "Bearer good"}) as session,
+        aiohttp.ClientSession(address.url, headers={"Authorization": f"Bearer {token}"}) as session,
         session.post(path) as response,
     ):
         return response.status, await response.text()
@@ -79,3 +79,11 @@ async def test_refusals_say_why(tmp_path: Path, fails: Exception | None, path: s
 
     assert found == status
     assert said in text
+
+
+@pytest.mark.parametrize(("token", "status"), [("unknown", 401), ("weak", 403)])
+async def test_strangers_fill_no_disk(tmp_path: Path, token: str, status: int) -> None:
+    """CVE-2025-0426: the door is that of every other page, and there is no other port."""
+    runtime = Checkpointing()
+    assert (await post(runtime, tmp_path / "checkpoints", "/checkpoint/ns/p/c", token))[0] == status
+    assert runtime.asked == []

@@ -171,9 +171,3 @@ async def test_a_runtime_that_fails_is_a_500_with_its_words(kubelet: Running, ht
 
     kubelet.facade.streaming = Broken()  # type: ignore[assignment]
     assert await get(http, "/exec/ns/p/c?command=cat&output=1") == (500, "Internal error occurred: the runtime is on fire")
-
-
-async def test_there_is_no_checkpoint(http: aiohttp.ClientSession) -> None:
-    """CVE-2025-0426: nothing fills the disk on request, for nobody."""
-    async with http.post("/checkpoint/ns/p/c") as response:
-        assert response.status == 404
