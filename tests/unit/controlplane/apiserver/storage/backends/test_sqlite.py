@@ -323,6 +323,31 @@ class TestCompaction:
         assert len(await keys(backend)) == 10
         await backend.close()
 
+    async def test_the_file_stays_bounded_over_a_day_of_churn(self, path: Path) -> None:
+        """Every quarter of an hour: Leases of 50 nodes, statuses of pods that come and go, events that expire."""
+        periods, clock = 24 * 4, Clock()
+        backend = await SQLiteBackend.open(path, synchronous="NORMAL", compact_every=0.01, now=clock)
+        sizes: list[int] = []
+        for period in range(periods):
+            writes = [put(backend, f"/registry/leases/kube-node-lease/{node}", b"l" * 500) for node in range(50)]
+            for pod in range(20):
+                key = f"/registry/pods/default/{period}-{pod}"
+                writes += [put(backend, key, b"p" * 3000), put(backend, key, b"q" * 3000)]
+                if period:
+                    writes.append(backend.commit((), (Delete(f"/registry/pods/default/{period - 1}-{pod}"),)))
+                writes.append(put(backend, f"/registry/events/default/{period}-{pod}", b"e" * 800, ttl=3600))
+            await asyncio.gather(*writes)
+            clock.time += 900
+            await backend.expire()
+            await asyncio.sleep(0.012)
+            sizes.append(backend.size())
+        rows = backend._read_database._connection.execute("SELECT count(*) FROM revisions").fetchone()[0]
+        living = len(await keys(backend))
+        await backend.close()
+        settled = max(sizes[8 : periods // 2])  # an hour of events is there from the second hour on
+        assert max(sizes[periods // 2 :]) <= settled * 1.2, f"it grows: {sizes[::8]}"
+        assert rows < 10 * living
+
 
 async def test_large_transactions_and_groups(backend: SQLiteBackend) -> None:
     first = await backend.current_revision()
