@@ -141,6 +141,14 @@ class Etcd:
             raise AssertionError(f"etcdctl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
+    def restore_member(self, member: EtcdMember, snapshot: Path) -> None:
+        """etcd's own restore of ``etcdctl snapshot save``, into a member that has no data."""
+        told = ("--name=", "--initial-cluster=", "--initial-advertise-peer-urls=", "--data-dir=")
+        same = [argument for argument in member.arguments if argument.startswith(told)]
+        environment = {**os.environ, "ETCDCTL_API": "3"}
+        argv = ["etcdctl", "snapshot", "restore", str(snapshot), *same]
+        subprocess.run(argv, check=True, capture_output=True, env=environment, timeout=30)
+
     def status(self) -> list[dict[str, Any]]:
         """Of the members that answer."""
         found = []

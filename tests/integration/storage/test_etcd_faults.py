@@ -5,6 +5,7 @@ Real etcd throughout. What every backend promises is in ``tests/contract``; this
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
@@ -332,6 +333,29 @@ async def test_the_feed_reloads_after_a_loss_and_follows_on(one: Etcd, monkeypat
         assert recorder.applied[-1] == last
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_revision_that_goes_backwards_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody restores an old state under a running server: with everything it remembers it would go on in vain."""
+    monkeypatch.setattr("controlplane.apiserver.storage.backends.etcd.backend.WATCH_CHECK", 0.1)
+    with running_etcd(tmp_path) as etcd:
+        member = etcd.members[0]
+        async with opened(etcd.config()) as backend:
+            stopped = asyncio.Event()
+            monkeypatch.setattr(backend, "_stop_process", stopped.set)
+            start = await put(backend, "/registry/first")
+            await asyncio.to_thread(etcd.ctl, "snapshot", "save", str(tmp_path / "old"))
+            follower = Follower(backend, start)
+            await follower.reached(await put(backend, "/registry/second"))
+            await asyncio.sleep(0.3)
+            assert not stopped.is_set()
+            member.kill()
+            shutil.rmtree(member.data)
+            await asyncio.to_thread(etcd.restore_member, member, tmp_path / "old")
+            member.start()
+            async with asyncio.timeout(10):
+                await stopped.wait()
+            await follower.stop()
 
 
 async def test_compaction_is_done_by_one_of_many_and_stays_behind(one: Etcd) -> None:

@@ -8,6 +8,7 @@ one before is under way, and the cache waits until its watch has come that far.
 """
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -61,6 +62,7 @@ class EtcdBackend:
         self._loop = asyncio.get_running_loop()
         self._leases = Leases(self._grant, config.lease_reuse, self._loop.time)
         self._watches: set[Watch] = set()
+        self._gone_back = False
         self._narrow = False  # access control shows us our prefix only, so revisions of others cannot be waited for
         self._offset = 0  # what our revisions are ahead of etcd's, since a snapshot was restored
         self._compacted = 0
@@ -308,7 +310,10 @@ class EtcdBackend:
             if not watching:
                 continue
             with suppress(StorageUnavailableError):
+                seen = max(watch.position for watch in watching)
                 target = await self.current_revision() - self._offset
+                if target < seen:
+                    self._went_back(seen, target)
                 before = {watch: watch.position for watch in watching if watch.position < target}
                 if not before:
                     continue
@@ -317,6 +322,23 @@ class EtcdBackend:
                     if watch.position == position:
                         _log.warning("etcd watch does not move; beginning it again", position=position, revision=target)
                         watch.restart()
+
+    def _went_back(self, seen: int, found: int) -> None:
+        """Nothing that is cached can be trusted, here or in clients: the process must begin anew, from what there is."""
+        _log.error(
+            "etcd's revision went backwards: its data was replaced by an older state (or by issue #17780); this process stops, "
+            "so that every cache begins anew",
+            seen=seen,
+            found=found,
+        )
+        if not self._gone_back:
+            self._gone_back = True
+            self._stop_process()
+
+    @staticmethod
+    def _stop_process() -> None:
+        """Whoever supervises the process starts it again."""
+        signal.raise_signal(signal.SIGTERM)
 
     async def _measure(self) -> None:
         while True:
