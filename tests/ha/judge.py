@@ -106,6 +106,7 @@ def final_faults(deployment: Object, replicasets: list[Object], pods: list[Objec
     owners = {owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
     if owners != {each["metadata"]["uid"] for each in active}:
         wrong.append("pods belong to others than the active ReplicaSet")
+    wrong += [f"pod {pod['metadata']['name']} is still going" for pod in pods if pod["metadata"].get("deletionTimestamp")]
     if len(pods) != replicas:
         wrong.append(f"{len(pods)} pods, not {replicas}")
     wrong += [f"pod {pod['metadata']['name']} is not Ready on a node" for pod in pods if not is_ready(pod)]

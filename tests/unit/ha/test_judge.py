@@ -73,6 +73,7 @@ def test_nothing_is_wrong() -> None:
         ((*GOOD[:2], [pod("a"), pod("b", owner="rs0")]), "belong to others"),
         ((*GOOD[:2], [pod("a")]), "1 pods, not 2"),
         ((*GOOD[:2], [pod("a"), pod("b", ready=False)]), "ha-b is not Ready"),
+        ((*GOOD[:2], [pod("a"), pod("b", leaving=True)]), "ha-b is still going"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -20,7 +20,7 @@ from controlplane.apiserver.storage.backends.etcd.compaction import Compactor
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig, checked
 from controlplane.apiserver.storage.backends.etcd.keys import WHOLE, Keys
 from controlplane.apiserver.storage.backends.etcd.leases import Leases
-from controlplane.apiserver.storage.backends.etcd.members import CALL_SECONDS, CallError, Members
+from controlplane.apiserver.storage.backends.etcd.members import ATTEMPT_SECONDS, CALL_SECONDS, CallError, Members
 from controlplane.apiserver.storage.backends.etcd.watch import DeniedError, Watch, oldest_kept
 from controlplane.apiserver.storage.backends.ledger import check_distinct
 from controlplane.apiserver.storage.interface import (
@@ -41,8 +41,8 @@ from controlplane.apiserver.storage.interface import (
 START_SECONDS = 20.0  # to wait for etcd at the start, as upstream
 WATCH_CHECK = 1.0  # seconds between two looks whether watches keep up
 SIZE_EVERY = 30.0  # upstream's --etcd-db-metric-poll-interval
-RANGE_ATTEMPT = 5.0  # a large range takes longer than a key
-WRITE_ATTEMPT = 2.0  # after which a write that can be repeated is; elections are over by then
+RANGE_ATTEMPT = 3.0  # a large range takes longer than a key
+WRITE_ATTEMPT = 0.7  # after which a write that can be repeated is, and twice as long for each time: its leader may have died
 WRITE_PAUSE = 0.05
 OFFSET_KEY = "/registry/pybernetes.io/revision-offset"
 RESTORING = b"restoring"  # its value while a snapshot is filled in
@@ -114,7 +114,7 @@ class EtcdBackend:
 
     async def get(self, key: str, revision: int = 0) -> KeyValue | None:
         request = pb.RangeRequest(key=self._keys.outer(key), revision=self._inner(revision))
-        response = await self._range(request, revision)
+        response = await self._range(request, revision, ATTEMPT_SECONDS)
         return self._item(response.kvs[0]) if response.kvs else None
 
     async def range(self, prefix: str, *, start: str = "", revision: int = 0, limit: int = 0) -> Range:
@@ -129,10 +129,10 @@ class EtcdBackend:
             items, revision or int(response.header.revision) + self._offset, response.more, int(response.count) - len(items)
         )
 
-    async def _range(self, request: pb.RangeRequest, revision: int) -> Any:
+    async def _range(self, request: pb.RangeRequest, revision: int, attempt: float = RANGE_ATTEMPT) -> Any:
         try:
             handled = (failures.COMPACTED, failures.FUTURE)
-            return await self._call("KV", "Range", request, safe=True, attempt=RANGE_ATTEMPT, handled=handled)
+            return await self._call("KV", "Range", request, safe=True, attempt=attempt, handled=handled)
         except CallError as error:
             if error.failure.says(failures.FUTURE):
                 raise FutureRevisionError(f"revision {revision} is in the future") from None
@@ -198,15 +198,15 @@ class EtcdBackend:
     async def _commit_repeatedly(
         self, request: pb.TxnRequest, conditions: Sequence[Condition], operations: Sequence[Operation]
     ) -> Commit:
-        deadline = self._loop.time() + CALL_SECONDS
+        deadline, attempt = self._loop.time() + CALL_SECONDS, WRITE_ATTEMPT
         doubt: OutcomeUnknownError | None = None
         while True:
             try:
-                outcome = self._outcome(await self._txn(request, WRITE_ATTEMPT), conditions)
+                outcome = self._outcome(await self._txn(request, attempt), conditions)
             except OutcomeUnknownError as error:
-                if self._loop.time() + WRITE_ATTEMPT > deadline:
+                if self._loop.time() > deadline:
                     raise
-                doubt = error
+                doubt, attempt = error, attempt * 2
                 await asyncio.sleep(WRITE_PAUSE)
                 continue
             if outcome.succeeded or doubt is None:

@@ -22,7 +22,8 @@ from controlplane.apiserver.storage.backends.etcd.failures import Failure
 from controlplane.apiserver.storage.interface import StorageUnavailableError
 
 CALL_SECONDS = 10.0  # what a request to the API may wait for etcd, members and elections included
-ATTEMPT_SECONDS = 1.0  # after which a read is tried elsewhere; a healthy member needs milliseconds
+ATTEMPT_SECONDS = 0.5  # after which a read is tried elsewhere; a healthy member needs milliseconds
+_LONGER = 2.0  # times as long for each further attempt: all members may be slow
 IN_FLIGHT = 500  # grpc.aio cancels calls at random near 2,000
 _AVOID = (0.2, 5.0)  # seconds to leave a failed member alone, at first and at most
 _BETWEEN_ROUNDS = 0.05  # seconds before all members are asked again
@@ -139,6 +140,7 @@ class Members:
                 member = self.pick()
                 left = deadline - self._now()
                 failure = await self._attempt(member, service, name, request, min(attempt, left))
+                attempt *= _LONGER
                 if not isinstance(failure, Failure):
                     return failure
                 if any(failure.says(text) for text in handled):

@@ -26,7 +26,7 @@ from controlplane.apiserver.storage.backends.etcd.members import Member, Members
 from controlplane.apiserver.storage.interface import BackendEvent, CompactedError, StorageUnavailableError
 
 _PAUSE = 0.05  # seconds between two tries
-_OPENING = 2.0  # seconds for a member to confirm a watch
+_OPENING = 1.0  # seconds for a member to confirm a watch
 _DELETE = pb.Event.DELETE
 
 _log = logs.get(__name__)
