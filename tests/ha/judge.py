@@ -1,6 +1,6 @@
 """What was seen, and whether it is what was promised. Pure: ``run`` observes, this judges."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -41,10 +41,12 @@ class Pods:
     wrong: list[str] = field(default_factory=list)
     most: int = 0
     least_ready: int = 1 << 30
+    story: deque[str] = field(default_factory=lambda: deque(maxlen=60))  # what changed lately, for whoever looks into a fault
 
     def seen(self, pod: Object) -> None:
         metadata = pod["metadata"]
         uid = metadata["uid"]
+        self.story.append(f"{metadata['name']} {_state(pod)} at {metadata['resourceVersion']}")
         if node := pod["spec"].get("nodeName"):
             self.nodes[uid].add(node)
             if len(self.nodes[uid]) > 1:
@@ -54,6 +56,7 @@ class Pods:
 
     def gone(self, pod: Object) -> None:
         self.alive.pop(pod["metadata"]["uid"], None)
+        self.story.append(f"{pod['metadata']['name']} gone at {pod['metadata']['resourceVersion']}")
 
     @property
     def wanted(self) -> list[Object]:
@@ -63,6 +66,12 @@ class Pods:
     @property
     def ready(self) -> int:
         return sum(is_ready(pod) for pod in self.wanted)
+
+
+def _state(pod: Object) -> str:
+    if pod["metadata"].get("deletionTimestamp"):
+        return "leaving"
+    return "ready" if is_ready(pod) else f"{(pod.get('status') or {}).get('phase')} on {pod['spec'].get('nodeName')}"
 
 
 def is_ready(pod: Object) -> bool:

@@ -58,6 +58,7 @@ class Seen:
     failovers: list[tuple[str, float]] = field(default_factory=list)
     changes: list[tuple[str, float]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    stories: list[tuple[float, list[str]]] = field(default_factory=list)
     began: float = 0.0
     ended: float = 0.0
     stalled: float = 0.0  # the longest that this very process was not given a processor
@@ -178,6 +179,7 @@ class Trial:
             self.seen.faults.append(f"{len(pods.wanted)} pods where {bounds.most} are allowed ({bounds})")
         if pods.ready < bounds.least_ready:
             self.seen.faults.append(f"{pods.ready} ready pods where {bounds.least_ready} are needed ({bounds})")
+            self.seen.stories.append((time.monotonic() - self.seen.began, list(pods.story)))
 
     # ------------------------------------------------------------------ trouble
 
@@ -201,6 +203,7 @@ class Trial:
         self.seen.kills[kind] += 1
         now = time.monotonic()
         self.seen.killed_at.append((now, name))
+        self.seen.pods.story.append(f"--- {name} was killed")
         await asyncio.sleep(RESTART_AFTER)
         await asyncio.to_thread(part.start)
         if was and (took := await self._failover(kind, was, now)) is not None:
@@ -229,6 +232,7 @@ class Trial:
             number += 1
             kind = ("scale", "roll", "rob")[number % 3]
             began = time.monotonic()
+            self.seen.pods.story.append(f"--- {kind}")
             await getattr(self, f"_{kind}")(number)
             await self._until_right(judge.CONVERGE_SECONDS * 2)
             took = time.monotonic() - began
@@ -341,6 +345,8 @@ def verdict(seen: Seen) -> tuple[bool, list[str]]:
     shown = ", ".join(f"{kind} {took:.1f} s" for kind, took in slow.items())
     lines.append(f"Deployment: {len(seen.changes)} changes, right again after at most {shown}")
     lines += [f"BROKEN: {each}" for each in wrong]
+    for when, story in seen.stories[:1]:
+        lines += [f"before the first fault, at {when:.1f} s:", *(f"  {each}" for each in story)]
     return not wrong, lines
 
 

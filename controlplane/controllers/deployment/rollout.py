@@ -21,7 +21,6 @@ from controlplane.controllers.deployment.facts import (
     reported,
     strategy,
     total,
-    total_reported,
     wanted,
 )
 
@@ -67,8 +66,13 @@ def shrink_old(deployment: Deployment, new: Object, old: Sequence[Object]) -> li
         return []
     sizes = {each["metadata"]["uid"]: wanted(each) for each in old}
     _drop_unhealthy(old, sizes, spare)
-    _drop_healthy(old, sizes, total_reported([*old, new], "availableReplicas") - minimum)
+    _drop_healthy(old, sizes, sum(map(_surely_available, [*old, new])) - minimum)
     return [Resize(each, size) for each in old if (size := sizes[each["metadata"]["uid"]]) != wanted(each)]
+
+
+def _surely_available(replica_set: Object) -> int:
+    """A set that was made smaller a moment ago still reports pods that it is about to delete."""
+    return min(reported(replica_set, "availableReplicas"), wanted(replica_set))
 
 
 def _drop_unhealthy(old: Sequence[Object], sizes: dict[str, int], budget: int) -> None:

@@ -1,6 +1,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apimachinery.meta import Object, name_of
 from controlplane.controllers.deployment import rollout
@@ -57,6 +59,7 @@ def test_new_set_grows_as_surge_allows(wanted: int, surge: int | str, old: int, 
         pytest.param(2, [("a", 5, 5), ("b", 5, 2)], ("new", 0, 0), {"b": 3}, id="unhealthy-of-any-set"),
         pytest.param(5, [("old", 5, 5)], ("new", 10, 0), {}, id="broken-new-set-drains-nothing"),
         pytest.param(1, [("old", 0, 0)], ("new", 10, 10), {}, id="none-left"),
+        pytest.param(2, [("old", 5, 6)], ("new", 4, 4), {"old": 4}, id="status-behind-its-own-shrinking"),
     ],
 )
 def test_old_sets_shrink_while_enough_is_available(
@@ -97,6 +100,31 @@ def test_saturated_rollout_drops_the_old_sets() -> None:
 @pytest.mark.parametrize(("recorded", "expected"), [("3", True), ("5", False), ("", False)])
 def test_is_scaling(recorded: str, expected: bool) -> None:
     assert rollout.is_scaling(deployment(5), [replica_set("new", 3, desired_replicas=recorded)]) is expected
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(0, 4),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=3),
+    st.tuples(st.integers(0, 8), st.integers(0, 8)),
+)
+def test_shrinking_twice_on_one_status_leaves_enough(
+    replicas: int, unavailable: int, old: list[tuple[int, int]], new: tuple[int, int]
+) -> None:
+    """Specs are followed at once, statuses come later: what may still be there must not fall below the minimum by our doing."""
+    web = deployment(replicas, 1, unavailable)
+    sets = [replica_set(f"old{number}", size, min(available, size)) for number, (size, available) in enumerate(old)]
+    fresh = replica_set("new", new[0], min(new))
+    minimum = replicas - rollout.max_unavailable(web)
+
+    def left() -> int:
+        return sum(min(each["status"]["availableReplicas"], each["spec"]["replicas"]) for each in [*sets, fresh])
+
+    before = left()
+    for _ in range(3):
+        for step in rollout.shrink_old(web, fresh, sets):
+            step.replica_set["spec"]["replicas"] = step.replicas
+        assert left() >= min(before, minimum)
 
 
 def test_a_rolling_update_ends() -> None:
