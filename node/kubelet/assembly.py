@@ -208,7 +208,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         static=_static(given, wanted, workers, pleg),
         local_paths=_local_paths(given, node),
         drivers=drivers,
-        volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock),
+        volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock, config.volume_stats_period),
         plugins=PluginWatcher(config.root_dir / "plugins_registry", {"CSIPlugin": drivers}, clock),
         look=look,
     )
@@ -229,7 +229,14 @@ def _volumes(
 
     allocatable = partial(node_status.allocatable, config, given.machine)
     return VolumeManager(
-        objects, config.root_dir, allocatable=allocatable, clock=clock, node=node, csi=csi, local_paths=config.local_path_dir
+        objects,
+        config.root_dir,
+        allocatable=allocatable,
+        clock=clock,
+        node=node,
+        csi=csi,
+        local_paths=config.local_path_dir,
+        warn=events.warning,
     )
 
 

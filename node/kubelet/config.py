@@ -86,6 +86,7 @@ class KubeletConfig:
     cni_bridge: str = "cni0"
     pod_routes: str = "none"
     local_path_dir: Path | None = None
+    volume_stats_period: float = 60.0
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
@@ -245,6 +246,7 @@ _FIELDS = {
     "containerLogMaxFiles": _Field("container_log_max_files", _whole),
     "serializeImagePulls": _Field("serialize_image_pulls", _truth),
     "maxParallelImagePulls": _Field("max_parallel_image_pulls", _whole),
+    "volumeStatsAggPeriod": _Field("volume_stats_period", _duration),
     "systemReserved": _Field("system_reserved", _mapping),
     "kubeReserved": _Field("kube_reserved", _mapping),
     "enforceNodeAllocatable": _Field("enforce_node_allocatable", _texts),

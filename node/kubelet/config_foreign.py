@@ -50,7 +50,7 @@ POLICIES: Mapping[str, tuple[Any, ...]] = {
 TUNING = frozenset(
     {
         *("httpCheckFrequency", "registryPullQPS", "registryBurst", "eventRecordQPS", "eventBurst", "enableContentionProfiling"),
-        *("oomScoreAdj", "streamingConnectionIdleTimeout", "volumeStatsAggPeriod", "cpuManagerReconcilePeriod"),
+        *("oomScoreAdj", "streamingConnectionIdleTimeout", "cpuManagerReconcilePeriod"),
         *("draManagerReconcilePeriod", "runtimeRequestTimeout", "hairpinMode", "nodeStatusMaxImages", "maxOpenFiles"),
         *("contentType", "kubeAPIQPS", "kubeAPIBurst", "makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),
         *("containerLogMaxWorkers", "containerLogMonitorInterval", "configMapAndSecretChangeDetectionStrategy"),

@@ -36,6 +36,7 @@ from node.kubelet.stats.containers import CriStats
 from node.kubelet.stats.network import pod_traffic
 
 _NODE_LOGS = Path("/var/log")
+_CSI_NODE_PERIOD = 60.0
 _log = logs.get(__name__)
 
 
@@ -110,7 +111,7 @@ class Kubelet:
             tasks.keep("log rotation", parts.rotator.run)
             tasks.keep("plugins", parts.plugins.run)
             tasks.keep("volume usage", parts.volume_usage.run)
-            tasks.start("CSI node", self._csi_node(parts))
+            tasks.keep("CSI node", partial(self._csi_node, parts))
             if parts.local_paths is not None:
                 tasks.keep("local paths", parts.local_paths.run)
             await self._first_look(parts.pleg)
@@ -133,13 +134,14 @@ class Kubelet:
 
     async def _csi_node(self, parts: Parts) -> None:
         """Once there is a Node, it has a CSINode, drivers or not."""
+        pause = 1.0
         while True:
             try:
                 await parts.drivers.ensure_node()
-                return
+                pause = _CSI_NODE_PERIOD
             except (StatusError, OSError) as error:
                 _log.v(2, "Cannot write the CSINode yet", err=error)
-                await self._clock.sleep(1.0)
+            await self._clock.sleep(pause)
 
     async def _first_look(self, pleg: Pleg) -> None:
         """What runs must be known before any pod is decided upon, or it would be started a second time."""

@@ -69,15 +69,25 @@ class PluginWatcher:
         """One pass; whatever a plugin does wrong ends here."""
         found = await asyncio.to_thread(sockets, self.folder)
         for path, held in list(self._held.items()):
-            if found.get(path) != held.identity:
+            if found.get(path) != held.identity and await self._is_let_go(path, held):
                 del self._held[path]
-                if held.registered and not any(other.registered and other.name == held.name for other in self._held.values()):
-                    _log.info("A plugin has gone", type=held.type, plugin=held.name)
-                    await self.handlers[held.type].deregister(held.name, held.endpoint)
         for path, identity in found.items():
             held = self._held.setdefault(path, _Found(identity))
             if not held.registered and self.clock.monotonic() >= held.again_at:
                 await self._introduce(path, held)
+
+    async def _is_let_go(self, path: Path, gone: _Found) -> bool:
+        """False if that failed and must be tried again."""
+        others = [held for other, held in self._held.items() if other != path and held.registered and held.name == gone.name]
+        if not gone.registered or others:
+            return True
+        _log.info("A plugin has gone", type=gone.type, plugin=gone.name)
+        try:
+            await self.handlers[gone.type].deregister(gone.name, gone.endpoint)
+        except (RegistrationError, OSError) as error:
+            _log.warning("A plugin that has gone could not be taken off the node", plugin=gone.name, err=error)
+            return False
+        return True
 
     async def _introduce(self, path: Path, held: _Found) -> None:
         try:

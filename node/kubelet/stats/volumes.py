@@ -13,7 +13,6 @@ from component import logs
 from component.clock import Clock
 from node.kubelet.interface import Pod, VolumeStats
 
-_PERIOD = 60.0  # upstream's volumeStatsAggPeriod
 _log = logs.get(__name__)
 _SERIES: Sequence[tuple[str, str, Callable[[VolumeStats], int | None]]] = (
     ("capacity_bytes", "Capacity in bytes of the volume", lambda each: each.capacity),
@@ -29,15 +28,20 @@ class VolumeUsage:
     """``measure`` answers for one pod."""
 
     def __init__(
-        self, pods: Callable[[], Sequence[Pod]], measure: Callable[[Pod], Awaitable[Sequence[VolumeStats]]], clock: Clock
+        self,
+        pods: Callable[[], Sequence[Pod]],
+        measure: Callable[[Pod], Awaitable[Sequence[VolumeStats]]],
+        clock: Clock,
+        period: float = 60.0,
     ) -> None:
-        self._pods, self._measure, self._clock = pods, measure, clock
+        self._pods, self._measure, self._clock, self._period = pods, measure, clock, period
         self._held: dict[str, tuple[datetime, Sequence[VolumeStats]]] = {}
 
     async def run(self) -> None:
-        while True:
+        """Upstream's ``volumeStatsAggPeriod`` apart; none at all if that is not positive."""
+        while self._period > 0:
             await self.look()
-            await self._clock.sleep(_PERIOD)
+            await self._clock.sleep(self._period)
 
     async def look(self) -> None:
         """One pass over all pods; a volume that cannot be measured leaves out its pod until the next."""

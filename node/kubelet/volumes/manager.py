@@ -24,7 +24,7 @@ from node.kubelet.volumes.plugins.downward_api import DownwardAPI
 from node.kubelet.volumes.plugins.empty_dir import EmptyDir
 from node.kubelet.volumes.plugins.host_path import HostPath
 from node.kubelet.volumes.plugins.image import Image
-from node.kubelet.volumes.plugins.local import Local
+from node.kubelet.volumes.plugins.local import Local, Warn
 from node.kubelet.volumes.plugins.projected import Projected
 from node.kubelet.volumes.plugins.secret import Secret
 from node.kubelet.volumes.tokens import Tokens
@@ -53,6 +53,7 @@ class Manager:
         runner: Runner | None = None,
         csi: Callable[[Tokens], Csi] | None = None,
         local_paths: Path | None = None,
+        warn: Warn = lambda pod, reason, note: None,
     ) -> None:
         clock = clock or RealClock()
         self._root, self._source, self._node = root, source, node
@@ -72,7 +73,7 @@ class Manager:
         self._clock = clock
         self._looked: dict[tuple[str, str], float] = {}
         self._names: dict[tuple[str, str], str] = {}
-        self._local = Local(root, runner or RealRunner(clock), local_paths)
+        self._local = Local(root, runner or RealRunner(clock), local_paths, warn)
         self._persistent: dict[str, Plugin] = {"hostPath": self._plugins["hostPath"], "local": self._local}
         if self._csi is not None:
             self._plugins["csi"] = self._persistent["csi"] = self._csi

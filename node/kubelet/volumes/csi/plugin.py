@@ -241,8 +241,11 @@ class Csi:
                 await asyncio.to_thread(records.forget, record)
                 self._published.discard((uid, record.name))
                 await self._unstage_unused(record.driver, record.handle)
-                self._using.pop((uid, record.name), None)
-                await self._tell_less()
+        used = [key for key in self._using if key[0] == uid]  # also what was waited for and never came
+        for key in used:
+            del self._using[key]
+        if used:
+            await self._tell_less()
 
     async def sweep(self) -> None:
         """Unstage what a predecessor was killed over, between the last unpublishing and this."""

@@ -28,6 +28,7 @@ class CsiRegistry:
     def __init__(self, client: Client, node_name: str) -> None:
         self._client, self._node_name = client, node_name
         self._drivers: dict[str, Driver] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
 
     def driver(self, name: str) -> Driver:
         """Raises VolumeError for one that has not registered."""
@@ -59,24 +60,29 @@ class CsiRegistry:
 
     async def deregister(self, name: str, endpoint: str) -> None:
         driver = self._drivers.get(name)
-        if driver is None or driver.endpoint != endpoint:
-            return
-        del self._drivers[name]
-        await driver.close()
+        if driver is not None:
+            if driver.endpoint != endpoint:
+                return
+            del self._drivers[name]
+            await driver.close()
+        self._entries.pop(name, None)
         try:
             await self._tell(name, None)
         except (StatusError, ConnectionError) as error:
             raise RegistrationError(f"CSI driver {name} could not be taken off the node: {error}") from error
 
     async def ensure_node(self) -> None:
-        """The CSINode exists from the start: the scheduler and provisioners take it for a sign of this kubelet."""
-        await self._write_csi_node(lambda drivers: drivers)
+        """The CSINode exists from the start, for the scheduler and provisioners take it for a sign of this kubelet; and it
+        comes back, with all drivers, when it has gone with a Node that was made anew."""
+        await self._write_csi_node(lambda drivers: with_all(drivers, self._entries))
 
     async def _tell(self, name: str, info: pb.NodeGetInfoResponse | None) -> None:
         topology = dict(info.accessible_topology.segments) if info is not None else {}
         if info is not None:
             await self._write_node(name, info.node_id, topology)
         entry = None if info is None else described(name, info)
+        if entry is not None:
+            self._entries[name] = entry
         await self._write_csi_node(lambda drivers: with_driver(drivers, name, entry))
         if info is None:
             await self._write_node(name, None, {})
@@ -130,6 +136,12 @@ def described(name: str, info: pb.NodeGetInfoResponse) -> dict[str, Any]:
     if info.max_volumes_per_node > 0:
         entry["allocatable"] = {"count": int(info.max_volumes_per_node)}
     return entry
+
+
+def with_all(drivers: list[dict[str, Any]], entries: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The list with every registered driver in it; what is there stays as it is. Pure."""
+    held = {each.get("name") for each in drivers}
+    return [*drivers, *(entry for name, entry in entries.items() if name not in held)]
 
 
 def with_driver(drivers: list[dict[str, Any]], name: str, entry: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -7,16 +7,18 @@ runtime gets a bare device by its path.
 import asyncio
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from apimachinery.objects import local_path as names
 from component.process import Runner
-from node.kubelet.interface import Mount, VolumeError
+from node.kubelet.interface import Mount, Pod, VolumeError
 from node.kubelet.volumes import filesystem, local_path, mounts, ownership
 from node.kubelet.volumes.contract import VolumeRequest
 
 NAME = "kubernetes.io/local-volume"
+Warn = Callable[[Pod, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Local:
     root: Path
     runner: Runner
     local_paths: Path | None = None
+    warn: Warn = field(default=lambda pod, reason, note: None)
     name: str = NAME
     refreshes: bool = False
 
@@ -54,8 +57,31 @@ class Local:
             path = str(disk)
         elif not stat.S_ISDIR(mode):
             raise VolumeError(f"path {path} for local volume is neither a directory nor a block device")
-        await asyncio.to_thread(_bind, request, path)
+        if note := await asyncio.to_thread(self._bind, request, path):
+            self.warn(request.pod, "AlreadyMountedVolume", note)
         return Mount(request.directory, request.read_only)
+
+    def _bind(self, request: VolumeRequest, path: str) -> str:
+        """Bind, and give the volume to the pod's group if no other pod has it; what there is to say about that."""
+        directory, group = request.directory, request.fs_group
+        if mounts.mounted_as(directory) is not None:  # ismount does not see binds within one file system
+            return ""
+        shared = self._is_mounted_elsewhere(directory)
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        mounts.bind(path, str(directory))
+        if request.read_only:
+            mounts.mount("", str(directory), flags=mounts.MS_BIND | mounts.MS_REMOUNT | mounts.MS_RDONLY)
+        elif group is not None and not shared:
+            ownership.set_group(directory, group, read_only=False, on_root_mismatch=request.fs_group_on_root_mismatch)
+        elif group is not None and (held := os.stat(directory).st_gid) != group:
+            text = f"The requested fsGroup is {group}, but the volume {request.name} has GID {held}."
+            return f"{text} The volume may not be shareable."
+        return ""
+
+    def _is_mounted_elsewhere(self, directory: Path) -> bool:
+        """Whether another pod of this node uses the volume: its group is theirs for so long."""
+        tail = f"/{directory.parents[1].name}/{directory.parent.name}/{directory.name}"
+        return any(point.endswith(tail) for point, _ in mounts.mount_points(os.path.realpath(self.root / "pods")))
 
     async def sweep(self) -> None:
         """Unmount disks that no pod uses any more."""
@@ -67,18 +93,6 @@ def _mode_of(path: str) -> int:
         return os.stat(path).st_mode
     except FileNotFoundError:
         raise VolumeError(f'path "{path}" does not exist') from None
-
-
-def _bind(request: VolumeRequest, path: str) -> None:
-    directory = request.directory
-    if mounts.mounted_as(directory) is not None:  # ismount does not see binds within one file system
-        return
-    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-    mounts.bind(path, str(directory))
-    if request.read_only:
-        mounts.mount("", str(directory), flags=mounts.MS_BIND | mounts.MS_REMOUNT | mounts.MS_RDONLY)
-    elif (group := request.fs_group) is not None:
-        ownership.set_group(directory, group, read_only=False, on_root_mismatch=request.fs_group_on_root_mismatch)
 
 
 def _unmount_unused(shared: Path, pods: Path) -> None:

@@ -35,6 +35,7 @@ class Api:
         self.attachments: dict[str, Any] = {}
         self.node: dict[str, Any] = {"metadata": {"name": "node-1", "uid": "n1"}}
         self.csi_node: dict[str, Any] | None = None
+        self.failing = False
         self.in_use: list[list[str]] = []
         self.grown: list[tuple[str, str]] = []
 
@@ -82,6 +83,8 @@ class Api:
         return obj
 
     async def update(self, resource: Any, obj: dict[str, Any]) -> dict[str, Any]:
+        if self.failing:
+            raise ConnectionError("the API server is away")
         self.csi_node = obj
         return obj
 
@@ -173,8 +176,17 @@ async def test_a_driver_registers_and_goes(node: Node, driver: FolderDriver, roo
     assert node.api.csi_node is not None
     assert node.api.csi_node["spec"]["drivers"] == [{"name": NAME, "nodeID": "node-1", "topologyKeys": None}]
     assert node.api.node["metadata"]["annotations"] == {NODE_ID_ANNOTATION: f'{{"{NAME}":"node-1"}}'}
+    node.api.csi_node = None  # gone with its Node
+    await node.registry.ensure_node()
+    assert len(node.api.csi_node["spec"]["drivers"]) == 1
     (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
+    node.api.failing = True
     await node.watcher.look()
+    node.api.failing = False
+    await node.watcher.look()
+    assert node.api.csi_node["spec"]["drivers"] == []
+    node.api.csi_node = None
+    await node.registry.ensure_node()
     assert node.api.csi_node["spec"]["drivers"] == []
     node.api.bind()
     with pytest.raises(VolumeError, match=f"driver name {NAME} not found in the list of registered CSI drivers"):
@@ -275,6 +287,8 @@ async def test_a_volume_is_used_only_once_it_is_attached_and_known_to_be_in_use(
     called = f"kubernetes.io/csi/{NAME}^handle-c"
     assert node.api.in_use == [[called]]
     assert not driver.requests("NodeStageVolume")
+    await node.unmount()  # the pod is deleted while it waits
+    assert node.csi.in_use() == []
     node.api.attachments[name] = {"status": {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}}
     await node.mount()
     assert dict(driver.requests("NodeStageVolume")[0].publish_context) == {"device": "/dev/x"}

@@ -431,3 +431,21 @@ async def test_missing_trust_hinders_the_pod(manager: Manager, root: Path, sourc
     sources = [{"clusterTrustBundle": {**source, "path": "x.pem"}}]
     with pytest.raises(VolumeError, match=text):
         await mount(manager, root, {"name": "v", "projected": {"sources": sources}})
+
+
+async def test_a_shared_local_volume_keeps_the_group_of_its_first_pod(objects: Objects, root: Path, clock: FakeClock) -> None:
+    notes: list[str] = []
+    manager = Manager(objects, root, clock=clock, warn=lambda pod, reason, note: notes.append(f"{reason}: {note}"))
+    (root / "data").mkdir()
+    objects.bind(make_volume("v", local={"path": str(root / "data")}))
+    for uid, group in (("u1", 4711), ("u2", 4712)):
+        given = pod(claim_volume("x", "c"), securityContext={"fsGroup": group})
+        given["metadata"]["uid"] = uid
+        await manager.mount(given, root / "pods" / uid)
+    assert (root / "data").stat().st_gid == 4711
+    text = "The requested fsGroup is 4712, but the volume v has GID 4711. The volume may not be shareable."
+    assert notes == [f"AlreadyMountedVolume: {text}"]
+    for uid in ("u1", "u2"):
+        await manager.unmount(uid, root / "pods" / uid)
+    await mount(manager, root, claim_volume("x", "c"), securityContext={"fsGroup": 4712})
+    assert (root / "data").stat().st_gid == 4712
