@@ -22,6 +22,8 @@ import pytest
 from bootstrap.demo import REFERENCE
 from cli.cluster.layout import Layout
 from tests.support.cluster import Cluster, eventually, running_cluster
+from tests.support.csi_cluster import csi_driver_beside
+from tests.support.csi_driver import NAME as CSI
 from tests.support.leftovers import counted, leftovers, marked_processes, service_chains
 from tests.support.manifests import web
 
@@ -29,6 +31,12 @@ SECONDS = float(os.environ.get("CHAOS_SECONDS", "10"))
 SEED = int(os.environ.get("CHAOS_SEED", random.randrange(10_000)))
 PARTS = ("node", "node", "containerd", "containerd", "apiserver", "control", "everything")
 NAMESPACE = "chaos"
+DRIVER = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "CSIDriver",
+    "metadata": {"name": CSI},
+    "spec": {"attachRequired": False, "volumeLifecycleModes": ["Persistent", "Ephemeral"]},
+}
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS * 3 + 300)]
 
@@ -42,7 +50,9 @@ def storm() -> Iterator["Storm"]:
         cluster.kubectl("create", "namespace", "calm")
         cluster.kubectl("apply", "-n", "calm", "-f", "-", stdin=web("rock", replicas=2))
         cluster.kubectl("rollout", "status", "deployment/rock", "-n", "calm", "--timeout=60s")
-        yield Storm(cluster, random.Random(SEED))
+        with csi_driver_beside(cluster):
+            cluster.apply(json.dumps(DRIVER))
+            yield Storm(cluster, random.Random(SEED))
 
 
 def test_nothing_is_left_behind(storm: "Storm") -> None:
@@ -194,7 +204,7 @@ def rich_pod(name: str, dice: random.Random) -> str:
     init = {"name": "init", "image": REFERENCE, "command": ["/bin/sh", "-c", "echo > /disk/made"], "volumeMounts": mounts[3:]}
     second = {"name": "second", "image": REFERENCE, "command": ["/bin/sleep", "1000"]}
     words = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"word": name}}
-    spec = {
+    spec: dict[str, Any] = {
         "terminationGracePeriodSeconds": dice.choice([0, 1, 4]),
         "restartPolicy": dice.choice(["Always", "OnFailure", "Never"]),
         "hostNetwork": dice.random() < 0.1,
@@ -206,5 +216,10 @@ def rich_pod(name: str, dice: random.Random) -> str:
             {"name": "words", "configMap": {"name": name}},
         ],
     }
+    if dice.random() < 0.5:  # one that a provisioner makes, and one that a driver mounts
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+        own = {"name": "own", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+        spec["volumes"] += [own, {"name": "inline", "csi": {"driver": CSI}}]
+        mounts += [{"name": name, "mountPath": f"/{name}"} for name in ("own", "inline")]
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     return "\n".join(json.dumps(item) for item in (words, body))

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from bootstrap.demo import REFERENCE
 from tests.support.cluster import Cluster, eventually
+from tests.support.csi_cluster import csi_driver_beside
 from tests.support.csi_driver import NAME
 from tests.support.manifests import pod
 from tests.support.storage import claim_volume, make_claim, make_volume
@@ -22,19 +21,8 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def driver(cluster: Cluster) -> Iterator[Path]:
-    """The driver as a program of its own; yields its folder, where volumes are ``volumes/<handle>``."""
-    root = cluster.data_dir / "csi"
-    argv = [sys.executable, "-m", "tests.support.csi_driver", str(root), str(cluster.data_dir / "kubelet")]
-    process = cluster.start(*argv, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "serving\n"
+    with csi_driver_beside(cluster) as root:
         yield root
-    finally:
-        process.terminate()
-        process.wait(10)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def apply(cluster: Cluster, namespace: str, *objects: Any) -> None:

@@ -25,6 +25,8 @@ def leftovers(cluster: Cluster, kept: frozenset[str] = frozenset()) -> dict[str,
         "mount": [point for point in mounts_below(cluster.data_dir) if not _owned(point, kept, layout)],
         "cgroup": [str(path) for path in _pod_cgroups(layout) if not any(uid in path.name for uid in kept)],
         "log directory": [path.name for path in _entries(layout.pod_logs) if path.name.rpartition("_")[2] not in kept],
+        "local-path directory": [path.name for path in _entries(layout.local_path)],
+        "staged volume": [str(path) for path in (layout.kubelet / "plugins/kubernetes.io/csi").glob("*/*")],
         "pod directory": [path.name for path in _entries(layout.kubelet / "pods") if path.name not in kept],
     }
     return {kind: items for kind, items in found.items() if items}
