@@ -14,12 +14,14 @@ from controlplane.apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
+    ClusterTrustBundleAttest,
 )
 from controlplane.apiserver.admission.plugins.default_class import DefaultIngressClass, DefaultStorageClass
 from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from controlplane.apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
 from controlplane.apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from controlplane.apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from controlplane.apiserver.admission.plugins.image_policy_webhook import Ask, ImagePolicyWebhook, policy_from
 from controlplane.apiserver.admission.plugins.limit_ranger import LimitRanger
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.namespaces import NamespaceExists
@@ -40,6 +42,9 @@ from controlplane.apiserver.admission.pod_security.plugin import PodSecurity
 from controlplane.apiserver.admission.pod_security.policy import settings_from
 from controlplane.apiserver.authorization.interface import Authorizer
 
+Dial = Callable[[str], Ask]
+"""From the path of a kubeconfig to how its server is asked. Raises OperatorError."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -51,6 +56,7 @@ class Tools:
     write_status: StatusWrite
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     features: Gates = DEFAULTS
+    dial: Dial | None = None
 
     def of(self, name: str) -> Mapping[str, Any]:
         return self.settings.get(name, {})
@@ -63,6 +69,13 @@ class Entry:
     by_default: bool = True
 
 
+def _image_policy(tools: Tools) -> Plugin:
+    policy = policy_from(tools.of("ImagePolicyWebhook"))
+    if tools.dial is None:
+        raise OperatorError("ImagePolicyWebhook: there is no way to ask another server here")
+    return ImagePolicyWebhook(policy, tools.dial(policy.kubeconfig))
+
+
 CATALOG = (
     Entry("AlwaysAdmit", lambda tools: AlwaysAdmit(), False),
     Entry("NamespaceLifecycle", lambda tools: NamespaceLifecycle(tools.lookup)),
@@ -73,6 +86,7 @@ CATALOG = (
     Entry("TaintNodesByCondition", lambda tools: TaintNodesByCondition()),
     Entry("AlwaysPullImages", lambda tools: AlwaysPullImages(), False),
     Entry("PodSecurity", lambda tools: PodSecurity(tools.lookup, tools.listing, settings_from(tools.of("PodSecurity")))),
+    Entry("ImagePolicyWebhook", _image_policy, False),
     Entry("PodNodeSelector", lambda tools: PodNodeSelector(tools.lookup, tools.of("PodNodeSelector")), False),
     Entry("Priority", lambda tools: Priority(tools.lookup)),
     Entry("DefaultTolerationSeconds", lambda tools: DefaultTolerationSeconds()),
@@ -94,6 +108,7 @@ CATALOG = (
     Entry("RuntimeClass", lambda tools: RuntimeClass(tools.lookup)),
     Entry("CertificateApproval", lambda tools: CertificateApproval(tools.authorizer)),
     Entry("CertificateSigning", lambda tools: CertificateSigning(tools.authorizer)),
+    Entry("ClusterTrustBundleAttest", lambda tools: ClusterTrustBundleAttest(tools.authorizer)),
     Entry("CertificateSubjectRestriction", lambda tools: CertificateSubjectRestriction()),
     Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
@@ -104,8 +119,6 @@ CATALOG = (
 )
 _ELSEWHERE = frozenset(
     {
-        "ClusterTrustBundleAttest",
-        "ImagePolicyWebhook",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "NamespaceAutoProvision",

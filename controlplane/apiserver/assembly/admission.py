@@ -13,9 +13,9 @@ from controlplane.apiserver.registry.store import Store
 
 
 def chain_for(
-    config: Admission, features: Gates, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer
+    config: Admission, features: Gates, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer, dial: catalog.Dial
 ) -> AdmissionChain:
     """Raises OperatorError for flags or a file that mean nothing."""
     settings = configuration.load(config.file) if config.file is not None else {}
-    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features)
+    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial)
     return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)))

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,17 @@ class Hook:
         if not isinstance(status, dict):
             raise ConnectionError("the answer is no review")
         return status
+
+
+def dialler(stack: contextlib.AsyncExitStack) -> Callable[[str], Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]]:
+    """For admission: from a kubeconfig's path to how its server is asked, open as long as ``stack`` is."""
+
+    def dial(path: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+        client = Client(load(path), component="kube-apiserver")
+        stack.push_async_callback(client.close)
+        return Hook(client).ask
+
+    return dial
 
 
 class Memory:

@@ -16,13 +16,14 @@ from component.metrics import Registry
 from component.serving import Address, listening
 from component.tasks import Supervisor
 from controlplane.apiserver import chain
+from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.assembly import identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
 from controlplane.apiserver.assembly.reloading import LOOK_SECONDS, ConfigFile
-from controlplane.apiserver.assembly.remote import Remote, remote
+from controlplane.apiserver.assembly.remote import Remote, dialler, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import EncryptionMetrics, StorageMetrics
@@ -87,6 +88,7 @@ class _Live:
     streams: connect.OpenStreams
     remote: Remote
     authorizers: Authorizers
+    dial: Dial
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ async def _make_live(
     authorizers = Authorizers(config.identity, Sources(roles, resources.pods_on_node(stores), lookup), others.authorizer, metrics)
     stack.push_async_callback(authorizers.close)
     await authorizers.start()
-    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), others, authorizers)
+    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), others, authorizers, dialler(stack))
 
 
 async def _follow_files(config: Identity, believed: identity.Believed, live: _Live, metrics: Registry, tasks: Supervisor) -> None:
@@ -236,7 +238,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
-    admission = chain_for(config.admission, config.features, stores, lookup, authorizer)
+    admission = chain_for(config.admission, config.features, stores, lookup, authorizer, live.dial)
     serves = (live.watches, streams, components, admission)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

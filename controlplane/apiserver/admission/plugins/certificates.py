@@ -1,4 +1,7 @@
-"""CertificateApproval, CertificateSigning, CertificateSubjectRestriction: who may decide about which signer's certificates."""
+"""CertificateApproval, CertificateSigning, CertificateSubjectRestriction: who may decide about which signer's certificates.
+
+And ClusterTrustBundleAttest: who may say which authorities stand for a signer.
+"""
 
 import base64
 import binascii
@@ -9,6 +12,7 @@ from controlplane.apiserver.authorization.interface import Attributes as Questio
 from controlplane.apiserver.authorization.interface import Authorizer, Decision
 
 _RESOURCE = "certificatesigningrequests.certificates.k8s.io"
+_BUNDLES = "clustertrustbundles.certificates.k8s.io"
 _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 _ADMINISTRATORS = "system:masters"
 
@@ -30,13 +34,19 @@ class _ForSigner(Validating):
         return True
 
     async def validate(self, attributes: Attributes) -> None:
-        signer = str(((attributes.old or attributes.obj or {}).get("spec") or {}).get("signerName") or "")
+        signer = self._signer(attributes)
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             asked = Question(attributes.user, self.verb, "", True, "certificates.k8s.io", "*", "signers", "", "", name)
             decision, _ = await self._authorizer.authorize(asked)
             if decision is Decision.ALLOW:
                 return
-        raise refuse(attributes, f'user not permitted to {self.words} requests with signerName "{signer}"')
+        raise refuse(attributes, self._refusal(signer))
+
+    def _signer(self, attributes: Attributes) -> str:
+        return str(((attributes.old or attributes.obj or {}).get("spec") or {}).get("signerName") or "")
+
+    def _refusal(self, signer: str) -> str:
+        return f'user not permitted to {self.words} requests with signerName "{signer}"'
 
 
 class CertificateApproval(_ForSigner):
@@ -50,6 +60,22 @@ class CertificateSigning(_ForSigner):
         """Only who gives a certificate, or says that it failed, acts as the signer."""
         new, old = (attributes.obj or {}).get("status") or {}, (attributes.old or {}).get("status") or {}
         return bool(new.get("certificate") != old.get("certificate") or new.get("conditions") != old.get("conditions"))
+
+
+class ClusterTrustBundleAttest(_ForSigner):
+    name, verb, words = "ClusterTrustBundleAttest", "attest", "attest"
+
+    def handles(self, attributes: Attributes) -> bool:
+        """A bundle that speaks for no signer is anybody's who may write bundles; status and deletion change no authority."""
+        if attributes.group_resource != _BUNDLES or attributes.subresource or attributes.operation not in (CREATE, UPDATE):
+            return False
+        return bool(self._signer(attributes))
+
+    def _signer(self, attributes: Attributes) -> str:
+        return str(((attributes.obj or {}).get("spec") or {}).get("signerName") or "")
+
+    def _refusal(self, signer: str) -> str:
+        return f'user not permitted to attest for signerName "{signer}"'
 
 
 class CertificateSubjectRestriction(Validating):
