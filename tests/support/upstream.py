@@ -38,12 +38,12 @@ def require(name: str) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def upstream_apiserver(folder: Path) -> AsyncIterator[TestServer]:
-    """Upstream's server over an etcd of its own, with the tokens of ``tests.support.apiserver``."""
+async def upstream_apiserver(folder: Path, *flags: str) -> AsyncIterator[TestServer]:
+    """Upstream's server over an etcd of its own, with the tokens of ``tests.support.apiserver``; further ``flags``."""
     program = require("kube-apiserver")
     port = free_port()
     with running_etcd(folder) as etcd:
-        argv = [str(program), *_flags(folder, port), f"--etcd-servers={etcd.members[0].url}"]
+        argv = [str(program), *_flags(folder, port), *flags, f"--etcd-servers={etcd.members[0].url}"]
         with (folder / "upstream.log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(*argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
         try:

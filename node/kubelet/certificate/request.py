@@ -17,7 +17,11 @@ from component.clock import Clock
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 SERVING_SIGNER = "kubernetes.io/kubelet-serving"
-USAGES = {CLIENT_SIGNER: ("digital signature", "client auth"), SERVING_SIGNER: ("digital signature", "server auth")}
+# Elliptic keys encipher nothing, but approvers before v1.27 take requests with exactly these usages; later ones take both.
+USAGES = {
+    CLIENT_SIGNER: ("digital signature", "key encipherment", "client auth"),
+    SERVING_SIGNER: ("digital signature", "key encipherment", "server auth"),
+}
 NODES_GROUP, NODE_PREFIX = "system:nodes", "system:node:"
 WAIT_SECONDS = 15 * 60.0  # for an approval; afterwards a new request is made
 _FIRST_LOOK, _SLOWEST_LOOK = 0.25, 5.0
@@ -42,7 +46,6 @@ class Wanted:
 
     @property
     def usages(self) -> tuple[str, ...]:
-        """Without key encipherment: keys are elliptic curves here."""
         return USAGES[self.signer]
 
 

@@ -131,9 +131,9 @@ def test_one_key_and_purpose_has_one_name() -> None:
 def test_a_request_is_what_the_approver_takes() -> None:
     made = document(x509.new_key(), WANTED, "node-csr-x")
     assert made["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client-kubelet"
-    assert made["spec"]["usages"] == ["digital signature", "client auth"]
+    assert made["spec"]["usages"] == ["digital signature", "key encipherment", "client auth"]
     serving = document(x509.new_key(), Wanted(SERVING_SIGNER, "node-1", ("node-1",), ("192.0.2.1",)))
-    assert serving["spec"]["usages"] == ["digital signature", "server auth"]
+    assert serving["spec"]["usages"] == ["digital signature", "key encipherment", "server auth"]
     assert serving["metadata"] == {"generateName": "csr-"}
     assert SERVER
 
