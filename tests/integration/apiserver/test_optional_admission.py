@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from component.features import from_flag
 from component.x509 import new_ca
 from controlplane.apiserver.config import Admission
 from tests.security.granting import TOKEN, account, grant, pod
@@ -62,7 +63,8 @@ async def test_another_server_decides_about_images(tmp_path: Path, reviewer: Pat
 
 
 async def test_who_speaks_for_a_signer_must_be_allowed_to() -> None:
-    async with running_apiserver(runtime_config={"certificates.k8s.io/v1beta1": "true"}) as server:
+    features = from_flag({"ClusterTrustBundle": "true"})
+    async with running_apiserver(runtime_config={"certificates.k8s.io/v1beta1": "true"}, features=features) as server:
         writes: dict[str, Any] = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["create"]}
         attests = {
             "apiGroups": ["certificates.k8s.io"],
