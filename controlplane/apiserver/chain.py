@@ -53,6 +53,7 @@ class Parts:
     request_timeout: float
     audit_policy: Policy | None = None
     user_headers: Sequence[str] = ()  # by which a front proxy names users
+    constrained_impersonation: bool = True
 
 
 def filters(parts: Parts) -> list[Filter]:
@@ -65,7 +66,9 @@ def filters(parts: Parts) -> list[Filter]:
         deadline(parts.request_timeout),  # what takes a place from here on has an end
         authenticate(parts.authenticator, parts.user_headers),
         audit_received(parts.audit_sink, parts.audit_policy) if parts.audit_sink and parts.audit_policy else None,
-        impersonate(parts.authorizer),  # asks the authorizer as the real user, then continues as the other
+        impersonate(
+            parts.authorizer, constrained=parts.constrained_impersonation
+        ),  # asks the authorizer as the real user, then continues as the other
         parts.seats,  # knows whom the request speaks for, and bounds how much of the rest is done at once
         authorize(parts.authorizer),
     ]

@@ -210,7 +210,7 @@ def _impersonation_for_all(patch: Patch) -> None:
     kept = Replaceable.authorize
 
     async def authorize(self: Any, attributes: Any) -> Any:
-        return await (_allows() if attributes.verb == "impersonate" else kept(self, attributes))
+        return await (_allows() if attributes.verb.startswith("impersonate") else kept(self, attributes))
 
     patch.setattr(Replaceable, "authorize", authorize)
 

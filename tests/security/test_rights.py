@@ -46,7 +46,7 @@ async def test_nobody_speaks_for_others_without_leave(server: TestServer, header
     await grant(server, itself)
     answer = await server.request("GET", "/api/v1/namespaces/default/secrets", headers=headers, token=TOKEN)
     assert answer.status == 403
-    assert "cannot impersonate resource" in answer.json["message"]
+    assert "cannot impersonate" in answer.json["message"]
 
 
 async def test_who_edits_leads_no_traffic_elsewhere(server: TestServer) -> None:

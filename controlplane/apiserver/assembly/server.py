@@ -185,7 +185,10 @@ async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contex
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
     timeout = config.serving.request_timeout
-    return chain.Parts(wired.believed.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers)
+    constrained = config.features.enabled("ConstrainedImpersonation")
+    return chain.Parts(
+        wired.believed.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers, constrained
+    )
 
 
 async def _listen(

@@ -25,6 +25,8 @@ def event(call: Call, code: int, stage: str, finished: float, level: str = "Meta
     }
     if call.impersonator is not None:
         record["impersonatedUser"] = _user(call.user)
+    if call.constraint:
+        record["authenticationMetadata"] = {"impersonationConstraint": call.constraint}
     if info.is_resource:
         record["objectRef"] = _object_ref(call)
     if code:

@@ -26,6 +26,7 @@ class Call:
         "_query",
         "annotations",
         "audit_id",
+        "constraint",
         "dry_run",
         "finishers",
         "flow_headers",
@@ -58,6 +59,7 @@ class Call:
         self.info = NO_INFO
         self.user: UserInfo = ANONYMOUS
         self.impersonator: UserInfo | None = None  # the real user, when they act as somebody else
+        self.constraint = ""  # the permission that allowed a constrained impersonation
         self.audit_id = ""
         self.dry_run = False
         self.routed = False  # whether the URL names something that is served

@@ -272,7 +272,7 @@ async def test_impersonation_needs_leave(server: TestServer) -> None:
     assert (user["username"], user["groups"]) == ("nobody-special", ["developers", "system:authenticated"])
     refused = await server.request("POST", REVIEWS, REVIEW, token="viewer-token", headers={"Impersonate-User": "admin"})
     assert refused.status == 403
-    assert 'cannot impersonate resource "users"' in refused.json["message"]
+    assert 'cannot impersonate-on:user-info:create resource "selfsubjectreviews"' in refused.json["message"]
 
 
 async def test_writes_are_audited_with_microseconds(server: TestServer) -> None:
