@@ -138,42 +138,48 @@ def best_match(
     taken: frozenset[str] = frozenset(),
     delayed: bool = False,
 ) -> dict[str, Any] | None:
-    """The volume that the claim should be bound to, or None.
+    """The volume that the claim should be bound to, or None: see :func:`candidates` and :func:`first_for`."""
+    return first_for(candidates(claim, volumes, delayed=delayed and node is None), node, taken)
 
-    One that is reserved for the claim comes first. Of the others the one with the fewest access modes beyond those asked
-    for, then the smallest. ``node`` narrows to volumes that can be used there; without one, ``delayed`` claims (their class
-    waits for a pod) get nothing but what is reserved for them. ``taken`` are names of volumes meant for other claims.
+
+def candidates(claim: Object, volumes: Iterable[dict[str, Any]], *, delayed: bool = False) -> list[dict[str, Any]]:
+    """The volumes that would do for the claim on some node, the best first.
+
+    One that is reserved for the claim is the only one. Of the others those with the fewest access modes beyond those asked
+    for come first, then the smallest. ``delayed``: the claim's class waits for a pod, so nothing but a reserved one will do.
     """
     size, wanted, mode = requested_bytes(claim), access_modes(claim), mode_of(claim)
     wanted_class, attributes = class_of(claim), _attributes_class(claim)
     selector = (claim.get("spec") or {}).get("selector")
     selects = selectors.from_label_selector(selector) if selector is not None else None
-    best: tuple[tuple[int, int, str], dict[str, Any]] | None = None
+    found: list[tuple[tuple[int, int, str], dict[str, Any]]] = []
     for volume in volumes:
-        if name_of(volume) in taken or not wanted <= access_modes(volume):
+        mine = False
+        if claim_ref(volume) is not None:
+            mine = is_for(volume, claim)
+            if not mine:
+                continue
+        elif delayed or class_of(volume) != wanted_class or (volume.get("status") or {}).get("phase") != "Available":
             continue
-        mine = is_for(volume, claim)
-        if claim_ref(volume) and not mine:
+        if is_deleting(volume) or not wanted <= access_modes(volume) or mode_of(volume) != mode:
             continue
-        if capacity_bytes(volume) < size or mode_of(volume) != mode or _attributes_class(volume) != attributes:
+        if capacity_bytes(volume) < size or _attributes_class(volume) != attributes:
             continue
-        if is_deleting(volume):
-            continue
-        usable = node is None or accepts_node(volume, node)
         if mine:
-            if usable:
-                return volume
-            continue
-        if node is None and delayed:
-            continue
-        if (volume.get("status") or {}).get("phase") != "Available" or class_of(volume) != wanted_class or not usable:
-            continue
-        if selects is not None and not selects.matches(labels_of(volume)):
-            continue
-        rank = (len(access_modes(volume)), capacity_bytes(volume), name_of(volume))
-        if best is None or rank < best[0]:
-            best = (rank, volume)
-    return best[1] if best is not None else None
+            return [volume]
+        if selects is None or selects.matches(labels_of(volume)):
+            found.append(((len(access_modes(volume)), capacity_bytes(volume), name_of(volume)), volume))
+    return [volume for _, volume in sorted(found, key=lambda entry: entry[0])]
+
+
+def first_for(
+    ordered: Iterable[dict[str, Any]], node: Object | None, taken: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """The first of the candidates that can be used on the node. ``taken`` are names of volumes meant for other claims."""
+    for volume in ordered:
+        if name_of(volume) not in taken and (node is None or accepts_node(volume, node)):
+            return volume
+    return None
 
 
 def source_of(volume: Object) -> tuple[str, Mapping[str, Any]]:

@@ -47,6 +47,8 @@ class Wants:
 
     bound: list[Object]
     delayed: list[Object]
+    offered: list[list[Object]] = field(default_factory=list)
+    """For each delayed claim, in the same order, the volumes that would do, the best first."""
     found: dict[str, "Found"] = field(default_factory=dict)
     promised: "Found | None" = None
 
@@ -100,6 +102,8 @@ class VolumeBinding:
                 wants.delayed.append(claim)
         # The smallest claims choose first: they leave the large volumes to those that need them.
         wants.delayed.sort(key=volumes.requested_bytes)
+        everything = self._storage.volumes() if wants.delayed else ()
+        wants.offered = [volumes.candidates(claim, everything) for claim in wants.delayed]
         state.write(self.name, wants)
         return None, None
 
@@ -118,20 +122,20 @@ class VolumeBinding:
                 return unresolvable(self.name, WRONG_NODE)
         if not wants.delayed:
             return None
-        found = self._find(wants.delayed, node.node)
+        found = self._find(wants, node.node)
         if isinstance(found, str):
             return unresolvable(self.name, found)
         wants.found[node.name] = found
         return None
 
-    def _find(self, claims: Sequence[Object], node: Object) -> Found | str:
+    def _find(self, wants: Wants, node: Object) -> Found | str:
         """What the node can give, or upstream's reason why it cannot."""
         matches: list[tuple[Object, Object]] = []
         provision: list[Object] = []
-        offered, taken = self._storage.volumes(), frozenset[str]()
-        for claim in claims:
+        taken = frozenset[str]()
+        for claim, offered in zip(wants.delayed, wants.offered, strict=True):
             chosen = annotations_of(claim).get(volumes.SELECTED_NODE)
-            volume = None if chosen else volumes.best_match(claim, offered, node=node, taken=taken, delayed=True)
+            volume = None if chosen else volumes.first_for(offered, node, taken)
             if chosen and chosen != name_of(node):
                 return NO_VOLUME
             if volume is not None:

@@ -96,6 +96,8 @@ def _mode_of(path: str) -> int:
 
 
 def _unmount_unused(shared: Path, pods: Path) -> None:
+    if not shared.is_dir() or not any(shared.iterdir()):
+        return  # the kernel takes long to list the mounts of a full node
     held = {point: device for point, device in mounts.devices(str(shared)) if Path(point).parent == shared}
     if not held:
         return

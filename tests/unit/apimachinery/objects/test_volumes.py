@@ -73,3 +73,10 @@ def test_a_volume_on_its_way_out_is_nobodys() -> None:
 )
 def test_why_a_named_volume_does_not_do(volume: dict[str, Any], why: str) -> None:
     assert volumes.mismatch(make_volume(**volume), make_claim()) == why
+
+
+def test_a_claim_whose_reserved_volume_is_elsewhere_gets_no_other() -> None:
+    claim = make_claim()
+    reserved, other = available("reserved", node="b", claim=claim), available("other", node="a")
+    node = {"metadata": {"name": "a", "labels": {"kubernetes.io/hostname": "a"}}}
+    assert volumes.best_match(claim, [other, reserved], node=node) is None
