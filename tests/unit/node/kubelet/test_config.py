@@ -1,12 +1,17 @@
 """KubeletConfiguration files and flags."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import click
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from component.errors import OperatorError
+from node.kubelet import config as _own
+from node.kubelet import config_foreign as _foreign
 from node.kubelet.__main__ import DAEMON, read_config
 from node.kubelet.admission import refuse
 from node.kubelet.config import ConfigError, KubeletConfig, document, parse
@@ -261,11 +266,8 @@ def test_tuning_without_effect_is_named() -> None:
 
 
 def test_no_field_is_both_obeyed_and_foreign() -> None:
-    from node.kubelet import config as own
-    from node.kubelet import config_foreign as foreign
-
-    assert not set(own._FIELDS) & (set(foreign.POLICIES) | foreign.TUNING)
-    assert set(own._FIELDS) >= own._ZERO_IS_DEFAULT
+    assert not set(_own._FIELDS) & (set(_foreign.POLICIES) | _foreign.TUNING)
+    assert set(_own._FIELDS) >= _own._ZERO_IS_DEFAULT
 
 
 def test_files_of_a_folder_change_single_fields_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -287,3 +289,21 @@ def test_files_of_a_folder_change_single_fields_in_the_order_of_their_names(tmp_
         read_config(_options("--config-dir", str(folder)))
     with pytest.raises(click.UsageError, match="no such folder"):
         read_config(_options("--config-dir", str(tmp_path / "none")))
+
+
+_FIELD_NAMES = sorted({part for path in (*_own._FIELDS, *_foreign.POLICIES, *_foreign.TUNING) for part in path.split(".")})
+_SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6), st.sampled_from(["0s", "5m", "10Gi"])
+)
+_ANYTHING = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_FIELD_NAMES), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(_FIELD_NAMES), _ANYTHING, max_size=5))
+def test_whatever_a_file_says_it_is_understood_or_refused(document: dict[str, Any]) -> None:
+    """Never an error of the program itself, whatever the types."""
+    with contextlib.suppress(ConfigError):
+        _own.understood(document)

@@ -1,10 +1,13 @@
 """EncryptionConfiguration: upstream's words for what is wrong, and which transformer a resource gets."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from component.clock import FakeClock
 from controlplane.apiserver.storage.encryption.config import EncryptionConfigError, load, parse
@@ -169,3 +172,28 @@ async def test_values_of_a_later_key_are_read_and_called_stale(tmp_path: Path) -
         await before.from_storage(b"{}", b"k")
     with pytest.raises(Exception, match="no matching key was found for the provided Secretbox transformer"):
         await before.from_storage(await after.to_storage(b"{}", b"k"), b"k")
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.sampled_from(["secrets", "*.*", "*.", "v2", "unix:///x"])
+)
+NAMES = st.sampled_from(
+    [*("resources", "providers", "aesgcm", "aescbc", "secretbox", "identity", "kms", "keys", "name", "secret", "endpoint"), "x"]
+)
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=25
+)
+
+
+@given(st.dictionaries(NAMES, ANYTHING, max_size=3), ANYTHING)
+def test_whatever_a_file_says_it_is_understood_or_refused(document: dict[str, Any], resources: Any) -> None:
+    """Never an error of the program itself, whatever the types."""
+    whole = {**document, "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": resources}
+    with contextlib.suppress(EncryptionConfigError):
+        parse(json.dumps(whole).encode(), "x")
+
+
+@given(st.binary(max_size=200))
+def test_whatever_bytes_a_file_holds_it_is_refused(data: bytes) -> None:
+    with pytest.raises(EncryptionConfigError):
+        parse(data, "x")
