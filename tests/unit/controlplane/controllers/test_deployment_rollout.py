@@ -102,29 +102,17 @@ def test_is_scaling(recorded: str, expected: bool) -> None:
     assert rollout.is_scaling(deployment(5), [replica_set("new", 3, desired_replicas=recorded)]) is expected
 
 
-@given(
-    st.integers(1, 12),
-    st.integers(0, 4),
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=3),
-    st.tuples(st.integers(0, 8), st.integers(0, 8)),
-)
-def test_shrinking_twice_on_one_status_leaves_enough(
-    replicas: int, unavailable: int, old: list[tuple[int, int]], new: tuple[int, int]
-) -> None:
-    """Specs are followed at once, statuses come later: what may still be there must not fall below the minimum by our doing."""
-    web = deployment(replicas, 1, unavailable)
-    sets = [replica_set(f"old{number}", size, min(available, size)) for number, (size, available) in enumerate(old)]
-    fresh = replica_set("new", new[0], min(new))
-    minimum = replicas - rollout.max_unavailable(web)
-
-    def left() -> int:
-        return sum(min(each["status"]["availableReplicas"], each["spec"]["replicas"]) for each in [*sets, fresh])
-
-    before = left()
-    for _ in range(3):
-        for step in rollout.shrink_old(web, fresh, sets):
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 4), st.lists(st.integers(0, 3), min_size=2, max_size=6))
+def test_what_old_sets_report_late_leaves_enough(replicas: int, surge: int, unavailable: int, becoming: list[int]) -> None:
+    """Specs are followed at once, an old set's status comes late: what is left must not fall below the minimum."""
+    web = deployment(replicas, surge, unavailable)
+    old, fresh = replica_set("old", replicas), replica_set("new", 0)
+    for more in becoming:
+        for step in [*rollout.grow_new(web, fresh, [old]), *rollout.shrink_old(web, fresh, [old])]:
             step.replica_set["spec"]["replicas"] = step.replicas
-        assert left() >= min(before, minimum)
+        left = sum(min(each["status"]["availableReplicas"], each["spec"]["replicas"]) for each in (old, fresh))
+        assert left >= replicas - rollout.max_unavailable(web)
+        fresh["status"]["availableReplicas"] = min(fresh["status"]["availableReplicas"] + more, fresh["spec"]["replicas"])
 
 
 def test_a_rolling_update_ends() -> None:
