@@ -315,3 +315,37 @@ class TestCompaction:
         final = await put(backend, "/a")
         revisions = [event.revision for event in await anext(stream)]
         assert revisions in ([last, final], [last])
+
+
+async def test_keys_expire_and_watches_hear_of_it(backend: Backend) -> None:
+    start = await backend.current_revision()
+    outcome = await backend.commit((), (Put("/k/short", b"1", 1), Put("/k/long", b"1", 600), Put("/k/stays", b"1")))
+    stream = backend.watch("/k/", outcome.revision)
+    async with asyncio.timeout(10):
+        (gone,) = await anext(stream)
+    assert (gone.key, gone.value, gone.revision) == ("/k/short", None, outcome.revision + 1)
+    assert await keys(backend, "/k/") == ["/k/long", "/k/stays"]
+    assert outcome.revision == start + 1
+
+
+async def test_values_of_any_size_and_bytes(backend: Backend) -> None:
+    values = [b"", b"\x00\xff\xfe", bytes(range(256)) * 4_000]  # a megabyte; etcd takes 1.5
+    for number, value in enumerate(values):
+        await put(backend, f"/k/{number}", value)
+    assert [item.value for item in (await backend.range("/k/")).items] == values
+
+
+async def test_many_keys_are_all_there_page_by_page(backend: Backend) -> None:
+    for first in range(0, 1200, 100):
+        await backend.commit((), tuple(Put(f"/k/{number:05}", b"x" * 100) for number in range(first, first + 100)))
+    found: list[str] = []
+    start, revision = "", 0
+    while True:
+        page = await backend.range("/k/", start=start, revision=revision, limit=500)
+        found += [item.key for item in page.items]
+        revision = page.revision
+        await put(backend, f"/k/{len(found):05}/between")  # writes in between change nothing of it
+        if not page.more:
+            break
+        start = page.items[-1].key + "\0"
+    assert found == [f"/k/{number:05}" for number in range(1200)]
