@@ -5,6 +5,7 @@ Called by ``scheme`` (request bodies), ``storage`` (values) and ``endpoints`` (r
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -85,9 +86,10 @@ def depth_exceeds(value: Any, limit: int) -> bool:
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which keys were repeated, and which."""
+    """An object in which keys were repeated, which, and the values that went with them."""
 
     repeated: tuple[str, ...] = ()
+    overridden: tuple[tuple[str, Any], ...] = ()
 
 
 def duplicate_keys(data: bytes) -> list[str]:
@@ -101,12 +103,12 @@ def duplicate_keys(data: bytes) -> list[str]:
             return obj
         found = True
         marked = _Repeated(obj)
-        seen: set[str] = set()
-        marked.repeated = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+        marked.repeated = tuple(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        marked.overridden = tuple((key, item) for key, item in pairs if item is not obj[key])
         return marked
 
     value = json.loads(data, object_pairs_hook=collect)
-    return _name_repeated(value, "") if found else []
+    return list(dict.fromkeys(_name_repeated(value, ""))) if found else []
 
 
 def _name_repeated(value: Any, path: str) -> list[str]:
@@ -116,4 +118,5 @@ def _name_repeated(value: Any, path: str) -> list[str]:
         return []
     prefix = f"{path}." if path else ""
     own = [f'duplicate field "{prefix}{key}"' for key in getattr(value, "repeated", ())]
-    return own + [text for key, item in value.items() for text in _name_repeated(item, prefix + key)]
+    within = [*getattr(value, "overridden", ()), *value.items()]
+    return own + [text for key, item in within for text in _name_repeated(item, prefix + key)]

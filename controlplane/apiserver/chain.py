@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aiohttp.web_request import BaseRequest
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 # Reads come from memory, and storage bounds the wait for freshness itself; a timer for each would be 6 % of a GET.
 _UNTIMED = frozenset({"get", "list"})
 _TURNED_AWAY = frozenset({400, 401, 429})  # what costs its sender nothing: no seat, and hardly any work
+_WARNINGS, _WARNING = 4096, 256  # characters in all, and in each once that is too little
 _AT_ONCE = 64 * 1024  # bytes of an answer that are handed to the connection without waiting for it
 
 Route = Callable[[Call], Awaitable[Answer]]
@@ -189,7 +190,21 @@ def _decorate(call: Call, answer: Answer, dates: Dates) -> None:
     kept = answer.cache_control if isinstance(answer, Reply) else b"no-cache, private"
     answer.trailer = b"Audit-Id: %b\r\nCache-Control: %b\r\n%b%b" % (audit_id, kept, call.flow_headers, dates.line())
     if call.warnings and isinstance(answer, Reply):
-        answer.headers += [("Warning", f"299 - {_quoted(text)}") for text in dict.fromkeys(call.warnings)]
+        answer.headers += [("Warning", f"299 - {_quoted(text)}") for text in _bounded(call.warnings)]
+
+
+def _bounded(warnings: Iterable[str]) -> Iterator[str]:
+    """Each once; when together they are too long each is cut and the last ones are left out, as upstream does."""
+    once = dict.fromkeys(warnings)
+    if sum(map(len, once)) <= _WARNINGS:
+        yield from once
+        return
+    written = 0
+    for text in once:
+        if written >= _WARNINGS:
+            return
+        yield text[:_WARNING]
+        written += len(text[:_WARNING])
 
 
 def _quoted(text: str) -> str:

@@ -18,6 +18,8 @@ from controlplane.apiserver.registry.update import SPEC, STATUS, Write
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Reply
 
+_OPERATION = {"op", "path", "from", "value"}
+_FINDINGS = 100  # no strict reader says more
 Object = dict[str, Any]
 Patcher = Callable[[Object], Object]
 
@@ -40,12 +42,13 @@ async def apply_to(call: Call, scope: Scope, write: Write, narrow: Callable[[Obj
     if media_type == negotiate.APPLY_YAML:
         return await _server_side_apply(call, scope, write, options, data)
     patcher = make_patcher(media_type, data, scope)
+    said = [] if options.field_validation == IGNORE else await apart(data, lambda: _strict_findings(media_type, data))
     reported = False
 
     async def change(old: Object) -> Object:
         nonlocal reported
         new = patcher(clone(old))
-        _check_result(call, scope, new, options, reported)
+        _check_result(call, scope, new, options, said, reported)
         reported = True
         match_name(new, call.info.name, call.info.namespace if scope.info.namespaced else "")
         owners.fold(call, new, patched=True)
@@ -84,8 +87,23 @@ def make_patcher(media_type: str, data: bytes, scope: Scope) -> Patcher:
     return lambda old: strategic.apply(old, clone(value) if isinstance(value, dict) else value, scope.schema)
 
 
-def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, reported: bool) -> None:
-    """Bring the patched object to its normal form; refuse wrong types, report unknown fields once."""
+def _strict_findings(media_type: str, data: bytes) -> list[str]:
+    """What a strict reader says of the patch itself: keys given twice, and parts that no operation of a JSON patch has."""
+    value = json.decode(data)
+    repeated = [] if json.is_written_as(value, data) else json.duplicate_keys(data)
+    if media_type != negotiate.JSON_PATCH:
+        return repeated
+    unknown = [
+        f'unknown field "[{index}].{key}"'
+        for index, operation in enumerate(value if isinstance(value, list) else ())
+        if isinstance(operation, dict)
+        for key in operation.keys() - _OPERATION
+    ]
+    return [f"json patch {text}" for text in (*unknown, *repeated)][:_FINDINGS]
+
+
+def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, said: list[str], reported: bool) -> None:
+    """Bring the patched object to its normal form; refuse wrong types, report unknown fields (after what is ``said``) once."""
     if not isinstance(new.get("metadata"), dict):
         new["metadata"] = {}
     gvk = scope.info.gvk
@@ -95,12 +113,12 @@ def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, 
     wrong = check.type_errors(new, scope.schema)
     if wrong:
         raise _unusable(new, wrong[0])
-    findings = check.normalize(new, scope.schema)
-    if findings.unknown and options.field_validation != IGNORE:
-        if options.field_validation == STRICT:
-            raise errors.bad_request(f"strict decoding error: {', '.join(findings.unknown)}")
-        if not reported:
-            call.warnings.extend(findings.unknown)
+    patched = clone(new) if options.field_validation == STRICT else new
+    findings = [*said, *check.normalize(new, scope.schema).unknown]
+    if findings and options.field_validation == STRICT:
+        raise _unusable(patched, f"strict decoding error: {', '.join(findings)}")
+    if findings and options.field_validation != IGNORE and not reported:
+        call.warnings.extend(findings)
 
 
 def _unusable(patched: Object, why: str) -> errors.StatusError:

@@ -12,12 +12,14 @@ from controlplane.apiserver.kinds.core.pod_template.local_paths import no_backst
 from controlplane.apiserver.kinds.core.pod_template.scheduling import validate_node_selector
 from controlplane.apiserver.kinds.core.pod_template.volume_defaults import default_volume
 from controlplane.apiserver.kinds.core.pod_template.volumes import SOURCES, driver_name
+from controlplane.apiserver.kinds.core.pod_template.warnings import old_labels_in_term
 from controlplane.apiserver.kinds.shared import checks, storage
 from controlplane.apiserver.kinds.shared.amounts import canonical_amounts
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of, wide
 from controlplane.apiserver.kinds.shared.differences import change_text
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
+_RECYCLED = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
 _RECLAIM = ("Delete", "Recycle", "Retain")
 _CSI_SECRETS = (
     *("controllerPublishSecretRef", "nodePublishSecretRef", "nodeStageSecretRef"),
@@ -96,6 +98,15 @@ class PersistentVolumeStrategy(Strategy):
         unset = status.get("lastPhaseTransitionTime") in (None, held.get("lastPhaseTransitionTime"))
         if status.get("phase") != held.get("phase") and unset:
             status["lastPhaseTransitionTime"] = format_time(ctx.now)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        found = storage.class_warning(obj)
+        if obj["spec"].get("persistentVolumeReclaimPolicy") == "Recycle":
+            found.append(f"spec.persistentVolumeReclaimPolicy: {_RECYCLED}")
+        required = (obj["spec"].get("nodeAffinity") or {}).get("required") or {}
+        for position, term in enumerate(required.get("nodeSelectorTerms") or ()):
+            found += old_labels_in_term(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{position}]")
+        return found
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"name": obj["metadata"]["name"]}

@@ -8,6 +8,7 @@ from apimachinery import fieldpath, quantity
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import clone
+from controlplane.apiserver.kinds.core.pod_template.warnings import claim_fractions
 from controlplane.apiserver.kinds.shared import checks, storage
 from controlplane.apiserver.kinds.shared.amounts import canonical_amounts, resource_value
 from controlplane.apiserver.kinds.shared.claims import check_claim_spec
@@ -59,6 +60,9 @@ class PersistentVolumeClaimStrategy(Strategy):
         for name, amount in ((obj.get("status") or {}).get("capacity") or {}).items():
             found += resource_value(name, amount, f"status.capacity[{name}]")
         return found
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        return [*storage.class_warning(obj), *claim_fractions(obj["spec"], "spec")]
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"name": obj["metadata"]["name"]}

@@ -5,7 +5,7 @@ from typing import Any
 
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
+from controlplane.apiserver.kinds.core.pod_template import default_template, template_warnings, validate_template
 from controlplane.apiserver.kinds.shared.columns import NAME, map_text, template_cells
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -29,6 +29,9 @@ class PodTemplateStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        return template_warnings(obj["template"], "template")
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         template = obj.get("template") or {}

@@ -8,7 +8,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.authentication.interface import SERVER
-from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared import addresses, checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, UNSET, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -54,6 +54,16 @@ class EndpointSliceStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return checks.immutable(obj.get("addressType"), old.get("addressType"), "addressType") + self.validate(ctx, obj)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        if obj.get("addressType") == "FQDN":
+            return []
+        return [
+            text
+            for position, endpoint in enumerate(obj.get("endpoints") or ())
+            for at, address in enumerate(endpoint.get("addresses") or ())
+            for text in addresses.of_ip(address, f"endpoints[{position}].addresses[{at}]")
+        ]
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         ports = [_port(port) for port in obj.get("ports") or ()]

@@ -8,7 +8,7 @@ from typing import Any
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared import addresses, checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of, selector_text
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -55,6 +55,17 @@ class NetworkPolicyStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
         return self.validate(ctx, obj)
+
+    def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
+        found: list[str] = []
+        for part, peers in (("ingress", "from"), ("egress", "to")):
+            for position, rule in enumerate(obj["spec"].get(part) or ()):
+                for at, peer in enumerate(rule.get(peers) or ()):
+                    block, where = peer.get("ipBlock") or {}, f"spec.{part}[{position}].{peers}[{at}].ipBlock"
+                    found += addresses.of_cidr(block.get("cidr") or "", f"{where}.cidr")
+                    for number, exception in enumerate(block.get("except") or ()):
+                        found += addresses.of_cidr(exception, f"{where}.except[{number}]")
+        return found
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
         return [obj["metadata"]["name"], selector_text((obj.get("spec") or {}).get("podSelector")), age_of(obj, now)]

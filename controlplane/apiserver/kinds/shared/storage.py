@@ -25,6 +25,12 @@ def class_of(obj: Mapping[str, Any]) -> str:
     return str(annotations.get(CLASS_ANNOTATION) or (obj.get("spec") or {}).get("storageClassName") or "")
 
 
+def class_warning(obj: Mapping[str, Any]) -> list[str]:
+    if CLASS_ANNOTATION not in (obj["metadata"].get("annotations") or {}):
+        return []
+    return [f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead']
+
+
 def check_access_modes(spec: Mapping[str, Any], path: str, missing: str) -> list[FieldError]:
     modes = spec.get("accessModes") or ()
     found = [] if modes else [fieldpath.required(f"{path}.accessModes", missing)]

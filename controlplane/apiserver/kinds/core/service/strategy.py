@@ -54,7 +54,7 @@ class ServiceStrategy(Strategy):
         return check_load_balancer(obj.get("status") or {})
 
     def warnings(self, ctx: Context, obj: Object, old: Object | None) -> list[str]:
-        return validation.service_warnings(obj["spec"])
+        return validation.service_warnings(obj)
 
     async def allocate(self, ctx: Context, obj: Object, old: Object | None) -> Allocation:
         return await self._claims.allocate(obj, old, ctx.now)

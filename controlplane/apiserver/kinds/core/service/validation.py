@@ -7,7 +7,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.kinds.core.service.defaults import is_external, is_headless, needs_cluster_ip
 from controlplane.apiserver.kinds.core.service.families import check_families
-from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared import addresses, checks
 
 Object = dict[str, Any]
 
@@ -15,6 +15,8 @@ TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MAX_AFFINITY = 86400
 _KUBELET_PORT = 10250
+
+_OLD_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def validate_service(service: Object, offered: Sequence[str]) -> list[FieldError]:
@@ -152,21 +154,36 @@ def _load_balancer(spec: Object) -> list[FieldError]:
     return found
 
 
-def service_warnings(spec: Object) -> list[str]:
-    """Fields that a Service of this kind ignores."""
+def service_warnings(service: Object) -> list[str]:
+    """Fields that a Service of this kind ignores, addresses in odd forms, what is on its way out: ``GetWarningsForService``."""
+    spec, annotations = service.get("spec") or {}, service["metadata"].get("annotations") or {}
+    headless, external = is_headless(spec), spec.get("type") == "ExternalName"
     found: list[str] = []
-    if spec.get("loadBalancerIP") and spec.get("type") != "LoadBalancer":
-        found.append('spec.loadBalancerIP is ignored when spec.type is not "LoadBalancer"')
-    if is_headless(spec):
-        if spec.get("externalIPs"):
-            found.append('spec.externalIPs is ignored when spec.clusterIP is "None"')
+    if _OLD_HINTS in annotations:
+        found.append(f"annotation {_OLD_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead")
+    if spec.get("clusterIP") not in (None, "", "None"):
+        for position, address in enumerate(spec.get("clusterIPs") or ()):
+            found += addresses.of_ip(address, f"spec.clusterIPs[{position}]")
+    if headless:
+        found += [
+            f"spec.{field} is ignored for headless services" for field in ("loadBalancerIP", "externalIPs") if spec.get(field)
+        ]
         if spec.get("sessionAffinity") != "None":
-            found.append("spec.sessionAffinity is ignored for headless services")
-    if spec.get("type") == "ExternalName":
-        if spec.get("externalIPs"):
-            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
-        if spec.get("sessionAffinity") != "None":
-            found.append('spec.sessionAffinity is ignored when spec.type is "ExternalName"')
+            found.append("spec.SessionAffinity is ignored for headless services")
+    for position, address in enumerate(spec.get("externalIPs") or ()):
+        found += addresses.of_ip(address, f"spec.externalIPs[{position}]")
+    if spec.get("externalIPs") and not headless and not external:
+        found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if spec.get("loadBalancerIP"):
+        found += addresses.of_ip(spec["loadBalancerIP"], "spec.loadBalancerIP")
+    for position, cidr in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        found += addresses.of_cidr(cidr, f"spec.loadBalancerSourceRanges[{position}]")
+    if external and spec.get("externalIPs"):
+        found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if not external and spec.get("externalName"):
+        found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
     return found
 
 
