@@ -29,6 +29,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("WorkloadAwarePreemption", False, ("GangScheduling",)),
     ),
     BETA: (
+        ("APIResponseCompression", True, ()),
         ("ClearingNominatedNodeNameAfterBinding", True, ()),
         ("ClusterTrustBundle", False, ()),
         ("ClusterTrustBundleProjection", False, ("ClusterTrustBundle",)),
@@ -43,6 +44,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("PodLevelResources", True, ()),
         ("PodTopologyLabelsAdmission", True, ()),
         ("SELinuxChangePolicy", True, ()),
+        ("WatchList", True, ()),
     ),
 }
 
@@ -63,7 +65,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "LocalStorageCapacityIsolationFSQuotaMonitoring NodeLogQuery SELinuxMount SchedulerAsyncAPICalls"
     ),
     (BETA, True): (
-        "APIResponseCompression APIServerIdentity APIServerTracing AllowParsingUserUIDFromCertAuth "
+        "APIServerIdentity APIServerTracing AllowParsingUserUIDFromCertAuth "
         "AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets "
         "ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContextualLogging "
         "DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices "
@@ -78,7 +80,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType ReloadKubeletClientCAFile "
         "ReloadKubeletServerCertificateFile RotateKubeletServerCertificate SELinuxMountReadWriteOncePod "
         "SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction "
-        "TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation WatchList"
+        "TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation"
     ),
     (DEPRECATED, False): (
         "AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart "

@@ -6,6 +6,7 @@ from typing import Any
 
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.schema import Schemas
+from component.featuregates import Gates
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import Listing, Lookup, StatusWrite
 from controlplane.apiserver.assembly.identity import Believed
@@ -103,6 +104,7 @@ def route_table(
     connect: Connect,
     components: ComponentStatuses,
     admission: AdmissionChain,
+    features: Gates,
 ) -> RouteTable:
     table: RouteTable = {}
     for strategy in strategies:
@@ -111,7 +113,7 @@ def route_table(
         store = found if found.strategy is strategy else Store(strategy, found.objects)
         kept = (strategy.stored_as or info).gvr
         siblings = tuple(one for one in strategies if one is not strategy and (one.stored_as or one.info).gvr == kept)
-        scope = Scope(store, schemas, admission, judges.authorizer, siblings)
+        scope = Scope(store, schemas, admission, judges.authorizer, siblings, features)
         extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
         extra.update(_special(scope, stores, lookup, believed))
         table[info.gvr] = routes_of(scope, open_watches, extra)

@@ -242,7 +242,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
     admission = chain_for(config.admission, config.features, stores, lookup, authorizer, live.dial)
-    serves = (live.watches, streams, components, admission)
+    serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):
         table[computed.info.gvr] = routes_of(Scope(computed, schemas, admission, authorizer), live.watches)

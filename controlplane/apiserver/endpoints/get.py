@@ -10,4 +10,4 @@ async def get(call: Call, scope: Scope) -> Reply:
     info = call.info
     version = call.query.get("resourceVersion", "") if call.query_string else ""
     entry = await scope.store.get(info.namespace, info.name, version)
-    return compress(call, object_reply(call, scope, entry))
+    return compress(call, scope, object_reply(call, scope, entry))

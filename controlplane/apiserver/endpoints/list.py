@@ -36,7 +36,7 @@ async def list_(call: Call, scope: Scope) -> Reply:
         reply = Reply(200, body, negotiate.PROTOBUF)
     else:
         reply = value_reply(call, listed(scope, found), wanted)
-    return compress(call, reply)
+    return compress(call, scope, reply)
 
 
 def _paging(found: ListResult) -> dict[str, Any]:

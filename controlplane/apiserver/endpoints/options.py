@@ -188,7 +188,10 @@ def _check_list(version: str, match: str, token: str, query: Mapping[str, str]) 
         raise errors.invalid("ListOptions", "", found, _META)
 
 
-def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", seconds: float = 0) -> WatchOptions:
+def watch_options(
+    query: Mapping[str, str], strategy: Strategy, name: str = "", seconds: float = 0, *, streamed_lists: bool = True
+) -> WatchOptions:
+    """``streamed_lists``: whether a watch may begin with what there is (the feature WatchList)."""
     chosen = selection(query, strategy, name)
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     initial = is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None
@@ -200,6 +203,9 @@ def watch_options(query: Mapping[str, str], strategy: Strategy, name: str = "", 
         if match != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             found.append(fieldpath.forbidden("resourceVersionMatch", text))
+        if not streamed_lists:
+            text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            found.append(fieldpath.forbidden("sendInitialEvents", text))
     elif match:
         found.append(
             fieldpath.forbidden(

@@ -73,8 +73,10 @@ def to_yaml(value: Object) -> bytes:
     return text
 
 
-def compress(call: Call, reply: Reply) -> Reply:
+def compress(call: Call, scope: Scope, reply: Reply) -> Reply:
     """Have a large body gzipped on its way when the client takes it. HTTP/1.0 knows no chunks, in which it goes."""
+    if not scope.features.enabled("APIResponseCompression"):
+        return reply
     if len(reply.body) >= GZIP_ABOVE and "gzip" in call.headers.get("Accept-Encoding", "") and call.http.version >= (1, 1):
         reply.gzip = True
     return reply

@@ -7,6 +7,8 @@ from typing import Any
 
 from apimachinery.patch.versions import OtherVersion, OtherVersions
 from apimachinery.schema import Schemas, StructSchema
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes
 from controlplane.apiserver.authorization.interface import Authorizer
@@ -31,6 +33,7 @@ class Scope:
     admission: AdmissionChain
     authorizer: Authorizer
     siblings: tuple[Strategy, ...] = ()  # the other versions of the kind
+    features: Gates = DEFAULTS
 
     @property
     def strategy(self) -> Strategy:

@@ -215,7 +215,8 @@ async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
     """Raises StatusError while nothing has been sent; later trouble is an ERROR event."""
     wanted = accepted(call, ("", "Table", PARTIAL))
     seconds = timeout_seconds(call.query) or MIN_TIMEOUT * (1 + random.random())  # noqa: S311 - spreads reconnects
-    options = watch_options(call.query, scope.strategy, call.info.name, seconds)
+    streamed_lists = scope.features.enabled("WatchList")
+    options = watch_options(call.query, scope.strategy, call.info.name, seconds, streamed_lists=streamed_lists)
     if read_socket.asked(call):
         read_socket.key_of(call)
     try:

@@ -95,3 +95,26 @@ def test_daemons_refuse_gates_in_upstreams_words(daemon: str, flag: str, message
     assert done.returncode == 2
     assert "--feature-gates" in done.stderr
     assert message in done.stderr
+
+
+async def test_without_watch_list_a_watch_cannot_begin_with_what_there_is() -> None:
+    """client-go then lists and watches, as it did before."""
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+    async with running_apiserver(features=from_flag({"WatchList": "false"})) as server:
+        refused = await server.request("GET", f"{PODS}?{query}")
+        assert (refused.status, refused.json["reason"]) == (422, "Invalid")
+        assert refused.json["details"]["causes"][0]["message"] == (
+            "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        )
+        assert (await server.request("GET", f"{PODS}?watch=1&timeoutSeconds=1")).status == 200
+
+
+@pytest.mark.parametrize("wish", ["true", "false"])
+async def test_large_answers_are_compressed_unless_switched_off(wish: str) -> None:
+    async with running_apiserver(features=from_flag({"APIResponseCompression": wish})) as server:
+        body = {"metadata": {"name": "big"}, "data": {"a": "x" * 200_000}}
+        await server.request("POST", "/api/v1/namespaces/default/configmaps", body)
+        path = "/api/v1/namespaces/default/configmaps/big"
+        answer = await server.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        assert ("Content-Encoding" in answer.headers) == (wish == "true")
+        assert len(answer.json["data"]["a"]) == 200_000  # the client has unpacked it

@@ -44,7 +44,11 @@ def manifests(tmp_path: Path) -> str:
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     async with running(tmp_path) as started:
         yield started
-    # These clients hang up without TLS's goodbye, for which asyncio waits longer than the test's loop lives.
+    await abort_connections()
+
+
+async def abort_connections() -> None:
+    """These clients hang up without TLS's goodbye, for which asyncio waits longer than the test's loop lives."""
     for transport in gc.get_objects():
         if isinstance(transport, selector_events._SelectorTransport) and transport._sock is not None:  # type: ignore[attr-defined]
             transport.abort()

@@ -7,9 +7,11 @@ import asyncio
 import contextlib
 import json
 import queue
+import re
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,25 @@ from kubernetes.leaderelection import electionconfig
 from kubernetes.leaderelection.leaderelection import LeaderElection
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
-from tests.integration.clients.conftest import Cluster
+from component.features import from_flag
+from tests.integration.clients.conftest import Cluster, abort_connections
+from tests.support.apiserver import running_apiserver
 
 LEADER = electionconfig.Config
+NEWER = (  # what v1.37 brought, which the package knows already
+    "CertificatesV1Api.list_cluster_trust_bundle",
+    "CertificatesV1Api.list_pod_certificate_request_for_all_namespaces",
+    "LifecycleV1alpha1Api.list_eviction_for_all_namespaces",
+    "LifecycleV1alpha1Api.list_eviction_request_for_all_namespaces",
+    "ResourceV1Api.list_device_taint_rule",
+    "SchedulingV1alpha3Api.list_composite_pod_group_for_all_namespaces",
+    "SchedulingV1alpha3Api.list_pod_group_for_all_namespaces",
+    "SchedulingV1alpha3Api.list_workload_for_all_namespaces",
+    "SchedulingV1beta1Api.list_pod_group_for_all_namespaces",
+    "SchedulingV1beta1Api.list_workload_for_all_namespaces",
+    "StoragemigrationV1Api.list_storage_version_migration",
+)
+EVERYTHING = from_flag({"AllAlpha": "true", "AllBeta": "true"})
 
 
 @pytest.fixture
@@ -250,6 +268,37 @@ async def test_create_from_yaml(api: client.ApiClient, manifests: str) -> None:
         assert [error.status for error in again.value.api_exceptions] == [409, 409, 409, 409]
 
     await asyncio.to_thread(use)
+
+
+async def test_every_list_call_of_the_client_finds_its_resource_and_understands_the_answer(tmp_path: Path) -> None:
+    """Every API class, in every version the package knows, against a server with everything on."""
+    async with running_apiserver(directory=tmp_path, runtime_config={"api/all": "true"}, features=EVERYTHING) as server:
+        configuration = client.Configuration()
+        config.load_kube_config(str(server.kubeconfig), client_configuration=configuration)
+
+        def use() -> list[str]:
+            with client.ApiClient(configuration) as made:
+                calls = list(list_calls(made))
+                assert len(calls) > 80
+                return [problem for call in calls if (problem := problem_of(call))]
+
+        assert set(await asyncio.to_thread(use)) == {f"{call}: 404" for call in NEWER}
+        await abort_connections()
+
+
+def list_calls(api: client.ApiClient) -> Iterator[Callable[..., Any]]:
+    classes = [getattr(client, name) for name in client.__all__ if re.fullmatch(r"\w+V\d\w*Api", name)]
+    for each in classes:
+        for name in dir(each):
+            if re.fullmatch(r"list_(?!namespaced)\w+(?<!_with_http_info)(?<!_without_preload_content)", name):
+                yield getattr(each(api), name)
+
+
+def problem_of(call: Callable[..., Any]) -> str:
+    try:
+        return "" if isinstance(call(limit=5).items, list) else f"{call.__qualname__}: no list"
+    except client.ApiException as refused:
+        return f"{call.__qualname__}: {refused.status}"
 
 
 @pytest.mark.slow
