@@ -6,13 +6,15 @@ certificate does not verify, where upstream answers 401 or tries the token. The 
 certificates without SANs, which all Kubernetes client certificates are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+MOST_INTERMEDIATES = 5
 
 
 class UntrustedCertificateError(Exception):
@@ -36,14 +38,28 @@ class Authorities:
             self._parsed = data
         return self._authorities
 
-    def verify(self, certificate: x509.Certificate, now: datetime) -> None:
-        """Raises UntrustedCertificateError unless a known CA issued it directly for client use and it is within its dates."""
+    def verify(self, certificate: x509.Certificate, now: datetime, others: Sequence[bytes] = ()) -> None:
+        """Raises UntrustedCertificateError unless it is for client use, within its dates, and leads to a known CA.
+
+        ``others`` are certificates (DER) that the client sent along: authorities on the way, if they are that.
+        """
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             raise UntrustedCertificateError("x509: certificate has expired or is not yet valid")
         if not _for_clients(certificate):
             raise UntrustedCertificateError("x509: certificate specifies an incompatible key usage")
-        if not any(_issued_by(certificate, authority, now) for authority in self._current()):
+        if not self._leads_here(certificate, now, _authorities_among(others), 0):
             raise UntrustedCertificateError("x509: certificate signed by unknown authority")
+
+    def _leads_here(self, certificate: x509.Certificate, now: datetime, others: list[x509.Certificate], below: int) -> bool:
+        """Whether a known CA issued it, or an authority that leads to one. ``below`` counts the authorities under it."""
+        if any(_issued_by(certificate, authority, now) for authority in self._current()):
+            return True
+        for position, other in enumerate(others):
+            if not _issued_by(certificate, other, now) or not _may_stand_above(other, below):
+                continue
+            if self._leads_here(other, now, others[:position] + others[position + 1 :], below + 1):
+                return True
+        return False
 
     def subject(self, der: bytes, now: datetime) -> tuple[str, tuple[str, ...]]:
         """Common name and organizations of a verified certificate. Raises UntrustedCertificateError."""
@@ -82,6 +98,32 @@ def _issued_by(certificate: x509.Certificate, authority: x509.Certificate, now: 
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True
+
+
+def _authorities_among(others: Sequence[bytes]) -> list[x509.Certificate]:
+    """What can be read, and no more than a real chain has: each is verified against each."""
+    found = []
+    for der in others[:MOST_INTERMEDIATES]:
+        try:
+            found.append(x509.load_der_x509_certificate(der))
+        except ValueError:
+            continue
+    return found
+
+
+def _may_stand_above(certificate: x509.Certificate, below: int) -> bool:
+    """An authority by its own words, for clients too, and with room for the ``below`` authorities under it."""
+    try:
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return False
+    if not constraints.ca or (constraints.path_length is not None and constraints.path_length < below):
+        return False
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return _for_clients(certificate)
+    return usage.key_cert_sign and _for_clients(certificate)
 
 
 def _for_clients(certificate: x509.Certificate) -> bool:

@@ -30,6 +30,7 @@ class Credentials:
     headers: Mapping[str, str] = field(default_factory=dict)
     connection: dict[str, Any] = field(default_factory=dict)  # a cache that lives as long as the connection
     path: str = ""  # of the request
+    intermediates: tuple[bytes, ...] = ()  # DER, what the client sent with its certificate
 
 
 class AuthenticationFailed(Exception):  # noqa: N818 - the word of the contract

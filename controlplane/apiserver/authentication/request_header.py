@@ -29,7 +29,7 @@ class RequestHeaders:
         name = next((headers[header] for header in self._names.users if headers.get(header)), "")
         if not name or credentials.peer_certificate is None:
             return None
-        proxy = user_of(self._certificates.verified(credentials.peer_certificate)).name
+        proxy = user_of(self._certificates.verified(credentials.peer_certificate, credentials.intermediates)).name
         if self._allowed and proxy not in self._allowed:
             raise AuthenticationFailed(f"x509: subject with cn={proxy} is not in the allowed list")
         groups = [value for key, value in headers.items() if key.lower() in {one.lower() for one in self._names.groups}]

@@ -3,7 +3,7 @@
 Once per connection: ``filters.authenticate`` remembers the outcome for a while.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from cryptography import x509
@@ -13,7 +13,7 @@ from controlplane.apiserver.authentication.interface import AuthenticationFailed
 
 
 class ClientCertificates:
-    """Accepts certificates issued directly by one of the CAs in a PEM bundle, which may change."""
+    """Accepts certificates that lead to one of the CAs in a PEM bundle, which may change."""
 
     def __init__(self, ca_bundle: Callable[[], bytes]) -> None:
         """Raises ValueError when the bundle holds no certificate."""
@@ -22,13 +22,13 @@ class ClientCertificates:
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         if credentials.peer_certificate is None:
             return None
-        return user_of(self.verified(credentials.peer_certificate))
+        return user_of(self.verified(credentials.peer_certificate, credentials.intermediates))
 
-    def verified(self, der: bytes) -> x509.Certificate:
+    def verified(self, der: bytes, intermediates: Sequence[bytes] = ()) -> x509.Certificate:
         """Raises AuthenticationFailed for a certificate that counts for nothing."""
         try:
             certificate = load(der)
-            self._authorities.verify(certificate, datetime.now(UTC))
+            self._authorities.verify(certificate, datetime.now(UTC), intermediates)
         except UntrustedCertificateError as refused:
             raise AuthenticationFailed(str(refused)) from None
         return certificate

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from apimachinery import errors
 from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
@@ -9,7 +10,8 @@ from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
 TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
-_PEER = "peer-certificate"
+_PEER = "peer-certificates"
+_DER = 2  # OpenSSL's own number for the encoding
 _WEBSOCKET = "Sec-WebSocket-Protocol"
 
 
@@ -37,8 +39,10 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
     async def identify(call: Call, authorization: str | None, *, remember: bool) -> None:
         memory = call.connection
         if _PEER not in memory:
-            memory[_PEER] = _peer_certificate(call)
-        credentials = Credentials(memory[_PEER], bearer_token(call, authorization), call.headers, memory, call.path)
+            memory[_PEER] = _peer_certificates(call)
+        certificate, others = memory[_PEER]
+        token = bearer_token(call, authorization)
+        credentials = Credentials(certificate, token, call.headers, memory, call.path, others)
         try:
             user = await authenticator.authenticate(credentials)
         except AuthenticationFailed as failure:
@@ -55,13 +59,22 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
     return step
 
 
-def _peer_certificate(call: Call) -> bytes | None:
+def _peer_certificates(call: Call) -> tuple[bytes | None, tuple[bytes, ...]]:
+    """The client's certificate and those it sent along, DER."""
     transport = call.http.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
-    if tls is None:
-        return None
-    certificate: bytes | None = tls.getpeercert(True)
-    return certificate
+    certificate: bytes | None = tls.getpeercert(True) if tls is not None else None
+    if certificate is None:
+        return None, ()
+    return certificate, tuple(der for der in _sent(tls) if der != certificate)
+
+
+def _sent(tls: Any) -> list[bytes]:
+    """Everything in the client's Certificate message. Public from Python 3.13 on, and there before that."""
+    if hasattr(tls, "get_unverified_chain"):
+        return list(tls.get_unverified_chain())
+    inner = getattr(tls, "_sslobj", None)
+    return [each.public_bytes(_DER) for each in inner.get_unverified_chain() or ()] if inner is not None else []
 
 
 def bearer_token(call: Call, authorization: str | None) -> str | None:
