@@ -11,6 +11,7 @@ import click
 
 from component import config, logs
 from controlplane.controllers.attach_detach import AttachDetachController
+from controlplane.controllers.bootstrap_signer import BootstrapSigner
 from controlplane.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
@@ -48,8 +49,6 @@ _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
 _ABSENT = frozenset(
     [
-        "bootstrap-signer-controller",
-        "bootstrapsigner",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "horizontal-pod-autoscaler-controller",
@@ -168,6 +167,7 @@ def descriptors() -> list[Descriptor]:
             lambda env, flags: ClusterRoleAggregationController(env),
         ),
         Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
+        Descriptor("bootstrap-signer-controller", "bootstrapsigner", lambda env, flags: BootstrapSigner(env), by_default=False),
         Descriptor("token-cleaner-controller", "tokencleaner", lambda env, flags: TokenCleaner(env), by_default=False),
         Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),
     ]

@@ -33,7 +33,8 @@ async def test_a_controller_speaks_as_its_account_and_may_no_more_than_that() ->
             assert caught.value.code == 403
 
 
-async def test_an_account_that_was_deleted_is_made_again() -> None:
+async def test_an_account_that_was_deleted_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.apiserver.filters.authenticate.TOKEN_TTL", 0.05)
     async with (
         running_apiserver() as server,
         Client(load(server.kubeconfig)) as admin,
@@ -83,3 +84,33 @@ async def test_an_aggregated_role_gathers_what_is_labelled_for_it() -> None:
             return not await view_has("crontabs")
 
         await eventually(gone)
+
+
+async def test_cluster_info_is_signed_by_each_token() -> None:
+    flags = ["--controllers=*,bootstrapsigner,tokencleaner"]
+    async with running_apiserver() as server, control_plane(server, flags, schedule=False) as client:
+        data = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true"}
+        meta = {"name": "bootstrap-token-abcdef", "namespace": "kube-system"}
+        token = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "bootstrap.kubernetes.io/token",
+            "metadata": meta,
+            "stringData": data,
+        }
+        info = {"name": "cluster-info", "namespace": "kube-public"}
+        await client.create(SECRETS, token)
+        await client.create(
+            CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": info, "data": {"kubeconfig": "kind: Config"}}
+        )
+
+        async def signed() -> bool:
+            return "jws-kubeconfig-abcdef" in (await client.get(CONFIG_MAPS, "cluster-info", "kube-public"))["data"]
+
+        await eventually(signed)
+        await client.delete(SECRETS, "bootstrap-token-abcdef", "kube-system")
+
+        async def unsigned() -> bool:
+            return not await signed()
+
+        await eventually(unsigned)
