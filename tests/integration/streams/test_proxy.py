@@ -81,7 +81,13 @@ async def test_a_bare_proxy_path_gets_its_slash(cluster: Cluster, pod: str) -> N
     assert (await cluster.api.request("GET", f"{pod}/")).body == b"no /"
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_a_head_has_no_body(cluster: Cluster, pod: str) -> None:
+    answer = await cluster.api.request("HEAD", f"{pod}/echo")
+    assert (answer.status, answer.body) == (200, b"")
+    assert int(answer.headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_requests_arrive_whole_and_without_credentials(cluster: Cluster, pod: str, method: str) -> None:
     body = "some text" if method != "GET" else None
     answer = await cluster.api.request(method, f"{pod}/echo?a=%2F&b", body, headers={"X-Mine": "1"}, content_type="text/plain")
@@ -118,6 +124,8 @@ async def test_services_lead_to_their_endpoints(cluster: Cluster, pod: str) -> N
         path = f"/api/v1/namespaces/default/services/{name}/proxy"
         answer = await cluster.api.request("GET", f"{path}/page")
         assert answer.body.decode() == f'<a href="{path}/rewriteme">test</a>'
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        assert (await cluster.api.request(method, f"{path}/echo", "text")).json["method"] == method
 
 
 async def test_dead_pods_are_503(cluster: Cluster, pod: str) -> None:
