@@ -91,9 +91,15 @@ def not_acceptable(accepted: Sequence[str]) -> StatusError:
     return StatusError(make_status(406, "NotAcceptable", text))
 
 
-def already_exists(resource: str, name: str, group: str = "") -> StatusError:
+def already_exists(resource: str, name: str, group: str = "", *, generated: bool = False, leaving: bool = False) -> StatusError:
+    """``generated``: from a ``generateName``, so another try may have more luck; ``leaving``: what is there is being deleted."""
     text = f'{_qualified(resource, group)} "{name}" already exists'
-    return StatusError(make_status(409, "AlreadyExists", text, _details(name, group, resource)))
+    if generated:
+        text += ", the server was not able to generate a unique name for the object"
+    if leaving:
+        text = f"object is being deleted: {text}"
+    details = _details(name, group, resource, **({"retryAfterSeconds": 1} if generated else {}))
+    return StatusError(make_status(409, "AlreadyExists", text, details), {"Retry-After": "1"} if generated else None)
 
 
 def conflict(resource: str, name: str, why: str, group: str = "") -> StatusError:

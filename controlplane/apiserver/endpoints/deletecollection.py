@@ -9,6 +9,7 @@ from controlplane.apiserver.endpoints.delete import read_options
 from controlplane.apiserver.endpoints.list import joined
 from controlplane.apiserver.endpoints.options import WriteOptions, list_options
 from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.registry.deletion import validate_options
 from controlplane.apiserver.registry.strategy import Context
 from controlplane.apiserver.storage.interface import Entry
 from controlplane.apiserver.wire.call import Call
@@ -19,8 +20,10 @@ AT_ONCE = 8  # deletions under way together
 
 async def deletecollection(call: Call, scope: Scope) -> Reply:
     options = await read_options(call, scope)
+    validate_options(options)  # whether or not there is anything to delete
+    call.dry_run = bool(options.get("dryRun"))
     found = await scope.store.list(call.info.namespace, list_options(call.query, scope.strategy))
-    ctx = scope.context(call, WriteOptions(bool(options.get("dryRun"))))
+    ctx = scope.context(call, WriteOptions(call.dry_run))
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def remove(entry: Entry) -> None:

@@ -26,10 +26,10 @@ def validate_options(options: Object) -> None:
     """Raises 422 for DeleteOptions that contradict themselves."""
     found = []
     policy = options.get("propagationPolicy")
-    if policy and options.get("orphanDependents") is not None:
+    if policy is not None and options.get("orphanDependents") is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         found.append(fieldpath.invalid("propagationPolicy", policy, text))
-    if policy and policy not in ("Foreground", "Background", "Orphan"):
+    if policy is not None and policy not in ("Foreground", "Background", "Orphan"):
         # in upstream's order, which is not the sorted one
         text = 'supported values: "Foreground", "Background", "Orphan", "nil"'
         found.append(FieldError("FieldValueNotSupported", "propagationPolicy", policy, text))

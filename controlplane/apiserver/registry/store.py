@@ -128,7 +128,7 @@ class Store:
                 return await self._insert(ctx, obj)
             except KeyExistsError:
                 if not generated or attempt == _NAME_TRIES - 1:
-                    raise errors.already_exists(self.info.plural, obj["metadata"]["name"], self.info.gvk.group) from None
+                    raise await self._already_exists(ctx, obj["metadata"]) from None
                 obj["metadata"]["name"] = names.generate(obj["metadata"]["generateName"], self._choose)
         raise AssertionError("unreachable")
 
@@ -162,6 +162,16 @@ class Store:
                 continue
             return converted(entry, strategy)
         raise errors.server_timeout(self.info.plural, "create", 1, self.info.gvk.group)
+
+    async def _already_exists(self, ctx: Context, meta: Object) -> errors.StatusError:
+        name, generated = meta["name"], bool(meta.get("generateName"))
+        try:
+            there = (await self.objects.get(self.key(ctx.namespace, name))).decode()["metadata"]
+        except KeyError:
+            there = {}
+        return errors.already_exists(
+            self.info.plural, name, self.info.gvk.group, generated=generated, leaving=bool(there.get("deletionTimestamp"))
+        )
 
     async def _pretend_insert(self, key: str, obj: Object) -> Entry:
         try:
