@@ -8,7 +8,12 @@ from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.core.persistentvolumeclaim import default_claim
-from controlplane.apiserver.kinds.core.pod_template import default_template, name_warning, template_warnings, validate_template
+from controlplane.apiserver.kinds.core.pod_template import (
+    default_template,
+    name_warning,
+    template_warnings,
+    validate_template_metadata,
+)
 from controlplane.apiserver.kinds.shared import checks, workload
 from controlplane.apiserver.kinds.shared.columns import AGE, CONTAINERS, IMAGES, NAME, age_of, template_cells
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -108,7 +113,9 @@ def _check_spec(spec: Mapping[str, Any]) -> list[FieldError]:
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():
         found += checks.one_of(value, ("Delete", "Retain"), f"spec.persistentVolumeClaimRetentionPolicy.{field}")
     found += workload.selector_and_labels(spec, "statefulset")
-    return found + validate_template(template, "spec.template") + workload.always_restarts(template, "StatefulSet")
+    # upstream looks no further into the template: its mounts may name volumes that only the claim templates give its pods
+    found += validate_template_metadata(template, "spec.template")
+    return found + workload.always_restarts(template, "StatefulSet")
 
 
 def _check_strategy(strategy: Mapping[str, Any], path: str) -> list[FieldError]:

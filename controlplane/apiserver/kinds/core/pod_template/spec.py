@@ -38,16 +38,22 @@ def scope_of(spec: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]], 
 
 def validate_template(template: Mapping[str, Any], path: str) -> list[FieldError]:
     """A ``PodTemplateSpec`` at ``path``."""
+    found = validate_template_metadata(template, path)
+    spec = template.get("spec") or {}
+    found += validate_pod_spec(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        found.append(fieldpath.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+    return found
+
+
+def validate_template_metadata(template: Mapping[str, Any], path: str) -> list[FieldError]:
+    """The labels and annotations of a template, which is all that is looked at in one of a StatefulSet."""
     metadata = template.get("metadata") or {}
     found: list[FieldError] = []
     if metadata.get("labels"):
         found += checks.labels(metadata["labels"], f"{path}.labels")
     if metadata.get("annotations"):
         found += checks.annotations(metadata["annotations"], f"{path}.annotations")
-    spec = template.get("spec") or {}
-    found += validate_pod_spec(spec, f"{path}.spec")
-    if spec.get("ephemeralContainers"):
-        found.append(fieldpath.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
     return found
 
 
