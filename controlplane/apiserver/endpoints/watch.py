@@ -90,6 +90,7 @@ class WatchAnswer:
         self.keep_alive: bool | None = True
         self.trailer = b""
         self.on_end: Callable[[], None] | None = None
+        self.served = 0.0
         self._transport: asyncio.Transport | None = None
         self._asleep: asyncio.Future[None] | None = None
         self._left: Iterator[bytes] = iter(())  # what was taken from the watch and not yet given to the connection

@@ -1,44 +1,92 @@
-"""Watches are served in turn, and nobody keeps the loop from the others."""
+"""Watches are served in turn, nobody keeps the loop from the others, and a crowd is written to at a pace."""
 
 import asyncio
 
-from controlplane.apiserver.endpoints.fanout import AT_ONCE, Fanout
+import pytest
+
+from controlplane.apiserver.endpoints.fanout import AT_ONCE, CROWD, PACE, Fanout
 
 
 class Recorder:
-    def __init__(self, said: list[int], number: int) -> None:
-        self._said, self._number = said, number
+    """Says its number, and how much it had to send, each time it is served."""
+
+    def __init__(self, said: list[tuple[int, int]], number: int, fanout: Fanout) -> None:
+        self._said, self._number, self._fanout, self._events = said, number, fanout, 0
+        self.served = 0.0
+
+    def event(self) -> None:
+        self._events += 1
+        if self._events == 1:
+            self._fanout.add(self)
 
     def send(self) -> None:
-        self._said.append(self._number)
+        events, self._events = self._events, 0
+        self._said.append((self._number, events))
 
 
 async def test_all_are_served_in_the_order_in_which_they_became_ready() -> None:
-    fanout, said = Fanout(), list[int]()
+    fanout, said = Fanout(), list[tuple[int, int]]()
     for number in range(3 * AT_ONCE + 1):
-        fanout.add(Recorder(said, number))
+        Recorder(said, number, fanout).event()
     assert said == []
     for turn in range(1, 4):
         await asyncio.sleep(0)
-        assert said == list(range(turn * AT_ONCE))
-    fanout.add(Recorder(said, -1))
+        assert said == [(number, 1) for number in range(turn * AT_ONCE)]
+    Recorder(said, -1, fanout).event()
     await asyncio.sleep(0)
-    assert said == [*range(3 * AT_ONCE + 1), -1]
-    fanout.add(Recorder(said, -2))
-    await asyncio.sleep(0)
-    assert said[-1] == -2
+    assert said[3 * AT_ONCE :] == [(3 * AT_ONCE, 1), (-1, 1)]
 
 
 async def test_a_sender_that_becomes_ready_while_it_is_served_comes_again() -> None:
-    fanout, said = Fanout(), list[int]()
+    fanout, said = Fanout(), list[tuple[int, int]]()
 
     class Again(Recorder):
         def send(self) -> None:
             super().send()
             if len(said) < 5:
-                fanout.add(self)
+                self.event()
 
-    fanout.add(Again(said, 1))
+    Again(said, 1, fanout).event()
     for _ in range(6):
         await asyncio.sleep(0)
-    assert said == [1] * 5
+    assert said == [(1, 1)] * 5
+
+
+@pytest.mark.looptime
+async def test_few_are_served_at_once_every_time() -> None:
+    fanout, said = Fanout(), list[tuple[int, int]]()
+    few = [Recorder(said, number, fanout) for number in range(CROWD - 1)]
+    for _ in range(5):
+        said.clear()
+        for sender in few:
+            sender.event()
+        await asyncio.sleep(0)
+        assert said == [(number, 1) for number in range(CROWD - 1)]
+
+
+@pytest.mark.looptime
+async def test_a_crowd_gets_the_first_event_at_once_and_the_next_ones_together() -> None:
+    fanout, said = Fanout(), list[tuple[int, int]]()
+    crowd = [Recorder(said, number, fanout) for number in range(CROWD)]
+    await asyncio.sleep(1)
+    for sender in crowd:
+        sender.event()
+    await asyncio.sleep(0)
+    assert said == [(number, 1) for number in range(CROWD)]
+    said.clear()
+    for _ in range(3):
+        for sender in crowd:
+            sender.event()
+        await asyncio.sleep(PACE / 4)
+    assert said == []
+    alone = Recorder(said, -1, fanout)  # was not served lately
+    alone.event()
+    await asyncio.sleep(0)
+    assert said == [(-1, 1)]
+    await asyncio.sleep(PACE / 2)
+    assert said[1:] == [(number, 3) for number in range(CROWD)]
+    said.clear()
+    await asyncio.sleep(PACE * 1.01)
+    crowd[0].event()
+    await asyncio.sleep(0)
+    assert said == [(0, 1)]
