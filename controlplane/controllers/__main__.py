@@ -77,7 +77,7 @@ def _params() -> list[click.Parameter]:
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),
         *_signing_files(),
-        flags.accepted("--service-account-private-key-file"),
+        flags.option("--service-account-private-key-file", type=flags.INPUT_FILE, help="Signs tokens for Secrets of their type."),
         flags.accepted("--configure-cloud-routes"),
         flags.accepted("--flex-volume-plugin-dir"),
         flags.option("--local-path-dir", default="", help="Make volumes of the class local-path below this folder of nodes."),
@@ -115,7 +115,7 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
         await _run(env, [(each, env) for each in descriptors], recorders, host)
         return
     async with Accounts(host.client) as accounts:
-        given = [(each, replace(env, client=accounts.client(each.account))) for each in descriptors]
+        given = [(each, replace(env, client=accounts.client(each.account)) if each.account else env) for each in descriptors]
         await _run(env, given, recorders, host)
 
 

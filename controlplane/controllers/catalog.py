@@ -39,6 +39,7 @@ from controlplane.controllers.replication_controller import ReplicationControlle
 from controlplane.controllers.resource_quota import ResourceQuotaController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
+from controlplane.controllers.serviceaccount_token import ServiceAccountTokenController, Signer
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from controlplane.controllers.token_cleaner import TokenCleaner
@@ -62,8 +63,6 @@ _ABSENT = frozenset(
         "service",
         "service-cidr-controller",
         "service-lb-controller",
-        "serviceaccount-token",
-        "serviceaccount-token-controller",
         "storage-version-gc",
         "storageversion-garbage-collector-controller",
         "ttl",
@@ -80,6 +79,7 @@ _TEMPLATES = {
 }
 # Controller to the service account it writes as, where that is called something else; upstream's names, of all its controllers.
 _ACCOUNTS = {
+    "serviceaccount-token-controller": "",  # makes what the others show: it writes as the manager itself
     "serviceaccount-controller": "service-account-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
     "garbage-collector-controller": "generic-garbage-collector",
@@ -123,12 +123,13 @@ class Descriptor:
 
     @property
     def account(self) -> str:
-        """The service account in kube-system that bounds what the controller may do."""
+        """The service account in kube-system that bounds what the controller may do; empty for the manager's own identity."""
         return _ACCOUNTS.get(self.name, self.name)
 
 
 def descriptors() -> list[Descriptor]:
     return [
+        Descriptor("serviceaccount-token-controller", "serviceaccount-token", _serviceaccount_token),
         Descriptor("serviceaccount-controller", "serviceaccount", lambda env, flags: ServiceAccountController(env)),
         Descriptor("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", _root_ca_publisher),
         Descriptor("namespace-controller", "namespace", _namespace),
@@ -178,6 +179,7 @@ def check(flags: Options) -> None:
     if flags.get("root_ca_file"):
         _root_bundle(flags["root_ca_file"])
     _authorities(flags)
+    _token_signer(flags)
     if flags["allocate_node_cidrs"] and not flags["cluster_cidr"]:
         raise click.UsageError("--allocate-node-cidrs needs --cluster-cidr, the range to allocate from")
     _recycler_templates(flags)
@@ -199,6 +201,22 @@ def _root_bundle(path: Path) -> str:
     if "-----BEGIN CERTIFICATE-----" not in bundle:
         raise click.UsageError(f"--root-ca-file {path}: holds no certificate in PEM form")
     return bundle
+
+
+def _serviceaccount_token(env: Environment, flags: Options) -> Controller | None:
+    signer = _token_signer(flags)
+    path = flags.get("root_ca_file")
+    return ServiceAccountTokenController(env, signer, _root_bundle(path) if path else "") if signer is not None else None
+
+
+def _token_signer(flags: Options) -> Signer | None:
+    path = flags.get("service_account_private_key_file")
+    if path is None:
+        return None
+    try:
+        return Signer(path)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--service-account-private-key-file: {error}") from None
 
 
 def _authorities(flags: Options) -> dict[str, CertificateAuthority]:

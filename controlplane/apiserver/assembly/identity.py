@@ -13,6 +13,7 @@ from controlplane.apiserver.authentication.anonymous import Anonymous
 from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
+from controlplane.apiserver.authentication.legacy_token import LegacyTokens, Note
 from controlplane.apiserver.authentication.oidc import Issuers
 from controlplane.apiserver.authentication.request_header import HeaderNames, RequestHeaders
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
@@ -45,7 +46,7 @@ class Believed:
         self.anonymous.paths = read.paths
 
 
-def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None) -> Believed:
+def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None, note: Note | None = None) -> Believed:
     """Raises OperatorError naming the flag and the file that cannot be used."""
     issuer = None
     if config.service_account_signing_key is not None:
@@ -66,7 +67,7 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
     if config.bootstrap_tokens:
         bearer.append(BootstrapTokens(lookup))
     if accounts is not None:
-        bearer.append(accounts)
+        bearer += [accounts, LegacyTokens(keys, lookup, note)]
     for known in config.jwt_issuers:
         if accounts is not None and known.url in config.service_account_issuers:
             raise OperatorError(

@@ -12,6 +12,7 @@ from controlplane.apiserver.admission.interface import Listing, Lookup, StatusWr
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
 from controlplane.apiserver.authentication.interface import SERVER
+from controlplane.apiserver.authentication.legacy_token import LAST_USED, Note
 from controlplane.apiserver.authorization.node import PodsOn
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses
 from controlplane.apiserver.endpoints.evict import evict
@@ -79,6 +80,23 @@ def status_writer(stores: Mapping[str, Store]) -> StatusWrite:
         await stores[resource].update(ctx, change, no_admission, STATUS)
 
     return write
+
+
+def use_of_tokens(stores: Mapping[str, Store]) -> Note:
+    """Notes the day of a legacy token's last use on its Secret."""
+
+    async def no_admission(obj: Object, old: Object | None) -> None:
+        """The server's own bookkeeping needs nobody's leave."""
+
+    async def note(namespace: str, name: str, day: str) -> None:
+        async def change(secret: Object) -> Object | None:
+            labels = {**(secret["metadata"].get("labels") or {}), LAST_USED: day}
+            return {**secret, "metadata": {**secret["metadata"], "labels": labels}}
+
+        ctx = Context(SERVER, namespace, name, "update", datetime.now(UTC), field_manager="kube-apiserver")
+        await stores["secrets"].update(ctx, change, no_admission)
+
+    return note
 
 
 def pods_on_node(stores: Mapping[str, Store]) -> PodsOn:

@@ -236,7 +236,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     schemas = schema.load()
     stores = base.stores
     lookup = resources.lookup_in(stores)
-    believed = identity.believed(config.identity, lookup, live.remote.tokens)
+    believed = identity.believed(config.identity, lookup, live.remote.tokens, resources.use_of_tokens(stores))
     authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)

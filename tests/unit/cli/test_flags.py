@@ -23,7 +23,7 @@ KUBEADM = {
         --event-ttl=2h --request-timeout=30s --profiling=false""",
     "controller-manager": f"""--allocate-node-cidrs=true --authentication-kubeconfig={FILE} --authorization-kubeconfig={FILE}
         --bind-address=127.0.0.1 --client-ca-file={FILE} --cluster-cidr=10.244.0.0/16 --cluster-name=kubernetes
-        --cluster-signing-cert-file={FILE} --cluster-signing-key-file={FILE} --controllers=*,bootstrapsigner,tokencleaner
+        --cluster-signing-cert-file={FILE} --cluster-signing-key-file={FILE} --controllers=*,service-lb-controller,tokencleaner
         --kubeconfig={FILE} --leader-elect=true --requestheader-client-ca-file={FILE} --root-ca-file={FILE}
         --service-account-private-key-file={FILE} --service-cluster-ip-range=10.96.0.0/12
         --use-service-account-credentials=true --node-cidr-mask-size=24 --terminated-pod-gc-threshold=100 --profiling=false""",
@@ -72,6 +72,6 @@ def test_controllers_of_upstream_s_that_are_not_here_are_no_mistake() -> None:
     from controlplane.controllers import catalog
 
     everything = [each.name for each in catalog.chosen(["*"])]
-    assert [each.name for each in catalog.chosen(["*", "bootstrapsigner", "-ttl"])] == everything
+    assert [each.name for each in catalog.chosen(["*", "service-lb-controller", "-ttl"])] == everything
     with pytest.raises(click.UsageError, match="bootstrapsinger"):
         catalog.chosen(["*", "bootstrapsinger"])
