@@ -14,6 +14,7 @@ from apimachinery import errors
 from apimachinery.gvk import GroupVersionResource
 from component import logs
 from component.clock import Clock
+from component.tls import peer_chain
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -137,11 +138,11 @@ class CertificateUsers:
 
     def presented(self, request: "web.BaseRequest") -> bool:
         """Whether the caller showed any certificate at all."""
-        return self._pem is not None and _peer_certificate(request) is not None
+        return self._pem is not None and bool(_peer_chain(request))
 
     def user(self, request: "web.BaseRequest") -> User | None:
         """None without a certificate, and with one that counts for nothing: a token may still be good."""
-        if self._pem is None or (certificate := _peer_certificate(request)) is None:
+        if self._pem is None or not (certificate := _peer_chain(request)):
             return None
         bundle = self._pem()
         if (known := self._known.get(certificate)) is not None and known[0] is bundle:
@@ -150,7 +151,7 @@ class CertificateUsers:
         self._known.put(certificate, (bundle, user), _CERTIFICATE_TTL)
         return user
 
-    def _judge(self, pem: Callable[[], bytes], certificate: bytes) -> User | None:
+    def _judge(self, pem: Callable[[], bytes], certificate: Sequence[bytes]) -> User | None:
         from component.client_certificates import Authorities, UntrustedCertificateError  # heavy: for those who are called so
 
         if self._authorities is None:
@@ -163,11 +164,10 @@ class CertificateUsers:
         return User(name, groups=(*groups, "system:authenticated"))
 
 
-def _peer_certificate(request: "web.BaseRequest") -> bytes | None:
+def _peer_chain(request: "web.BaseRequest") -> tuple[bytes, ...]:
     transport = request.transport
     connection = transport.get_extra_info("ssl_object") if transport is not None else None
-    certificate: bytes | None = connection.getpeercert(True) if connection is not None else None
-    return certificate
+    return peer_chain(connection) if connection is not None else ()
 
 
 def _review(kind: str, gvr: GroupVersionResource, spec: Mapping[str, Any]) -> dict[str, Any]:

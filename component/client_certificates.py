@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 MOST_INTERMEDIATES = 5
+_UNDERSTOOD = frozenset({x509.BasicConstraints, x509.KeyUsage, x509.ExtendedKeyUsage})
 
 
 class UntrustedCertificateError(Exception):
@@ -43,6 +44,12 @@ class Authorities:
 
         ``others`` are certificates (DER) that the client sent along: authorities on the way, if they are that.
         """
+        try:
+            self._verify(certificate, now, others)
+        except ValueError:  # extensions are read late
+            raise UntrustedCertificateError("x509: malformed certificate") from None
+
+    def _verify(self, certificate: x509.Certificate, now: datetime, others: Sequence[bytes]) -> None:
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             raise UntrustedCertificateError("x509: certificate has expired or is not yet valid")
         if not _for_clients(certificate):
@@ -61,10 +68,10 @@ class Authorities:
                 return True
         return False
 
-    def subject(self, der: bytes, now: datetime) -> tuple[str, tuple[str, ...]]:
-        """Common name and organizations of a verified certificate. Raises UntrustedCertificateError."""
-        certificate = load(der)
-        self.verify(certificate, now)
+    def subject(self, chain: Sequence[bytes], now: datetime) -> tuple[str, tuple[str, ...]]:
+        """Common name and organizations of a verified certificate, the first one. Raises UntrustedCertificateError."""
+        certificate = load(chain[0])
+        self.verify(certificate, now, chain[1:])
         return subject(certificate)
 
 
@@ -112,18 +119,19 @@ def _authorities_among(others: Sequence[bytes]) -> list[x509.Certificate]:
 
 
 def _may_stand_above(certificate: x509.Certificate, below: int) -> bool:
-    """An authority by its own words, for clients too, and with room for the ``below`` authorities under it."""
-    try:
-        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound:
+    """An authority by its own words, for clients too, and with room for the ``below`` authorities under it.
+
+    One with rules that are not judged here (name constraints, anything critical) is none.
+    """
+    found = {type(extension.value): extension for extension in certificate.extensions}
+    constraints, usage = found.get(x509.BasicConstraints), found.get(x509.KeyUsage)
+    if constraints is None or not constraints.value.ca or x509.NameConstraints in found:
         return False
-    if not constraints.ca or (constraints.path_length is not None and constraints.path_length < below):
+    if constraints.value.path_length is not None and constraints.value.path_length < below:
         return False
-    try:
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return _for_clients(certificate)
-    return usage.key_cert_sign and _for_clients(certificate)
+    if usage is not None and not usage.value.key_cert_sign:
+        return False
+    return _for_clients(certificate) and not any(one.critical and kind not in _UNDERSTOOD for kind, one in found.items())
 
 
 def _for_clients(certificate: x509.Certificate) -> bool:

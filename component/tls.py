@@ -8,8 +8,11 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from component.errors import OperatorError
+
+_ENCODING_DER = 2  # _ssl.ENCODING_DER
 
 
 class TlsFileError(OperatorError, ValueError):
@@ -146,3 +149,23 @@ def _why(error: OSError, *files: str | Path) -> str:
             if b"-----BEGIN " not in Path(file).read_bytes():
                 return f"{file} holds nothing in PEM form"
     return f"not in PEM form, or damaged ({error.reason or error})"
+
+
+def peer_chain(connection: Any) -> tuple[bytes, ...]:
+    """What the other side of a TLS connection showed, DER, its own certificate first; empty when it showed nothing.
+
+    Nothing of it has been verified. ``connection`` is an ``ssl.SSLObject`` or what has its methods.
+    """
+    leaf: bytes | None = connection.getpeercert(True)
+    if leaf is None:
+        return ()
+    inner: Any = getattr(connection, "_sslobj", None)  # public only from Python 3.13 on
+    chain = inner.get_unverified_chain() if hasattr(inner, "get_unverified_chain") else None
+    return (leaf, *(_der(one) for one in (chain or ())[1:]))
+
+
+def _der(certificate: Any) -> bytes:
+    if isinstance(certificate, bytes):
+        return certificate
+    data: bytes = certificate.public_bytes(_ENCODING_DER)
+    return data

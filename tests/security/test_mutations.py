@@ -104,7 +104,7 @@ async def test_without_the_judge_a_foreign_certificate_is_believed(monkeypatch: 
     for judged in (True, False):
         with monkeypatch.context() as patch:
             if not judged:
-                patch.setattr(Authorities, "verify", lambda self, certificate, now: None)
+                patch.setattr(Authorities, "verify", lambda self, certificate, now, others=(): None)
             async with running_apiserver() as server:
                 context = ssl.create_default_context(cafile=str(server.ca_file))
                 context.load_cert_chain(tmp_path / "f.crt", tmp_path / "f.key")

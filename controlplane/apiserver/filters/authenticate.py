@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Awaitable, Sequence
-from typing import Any
 
 from apimachinery import errors
+from component.tls import peer_chain
 from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
 TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
 _PEER = "peer-certificates"
-_DER = 2  # OpenSSL's own number for the encoding
 _WEBSOCKET = "Sec-WebSocket-Protocol"
 
 
@@ -62,19 +61,9 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
 def _peer_certificates(call: Call) -> tuple[bytes | None, tuple[bytes, ...]]:
     """The client's certificate and those it sent along, DER."""
     transport = call.http.transport
-    tls = transport.get_extra_info("ssl_object") if transport is not None else None
-    certificate: bytes | None = tls.getpeercert(True) if tls is not None else None
-    if certificate is None:
-        return None, ()
-    return certificate, tuple(der for der in _sent(tls) if der != certificate)
-
-
-def _sent(tls: Any) -> list[bytes]:
-    """Everything in the client's Certificate message. Public from Python 3.13 on, and there before that."""
-    if hasattr(tls, "get_unverified_chain"):
-        return list(tls.get_unverified_chain())
-    inner = getattr(tls, "_sslobj", None)
-    return [each.public_bytes(_DER) for each in inner.get_unverified_chain() or ()] if inner is not None else []
+    connection = transport.get_extra_info("ssl_object") if transport is not None else None
+    chain = peer_chain(connection) if connection is not None else ()
+    return (chain[0], chain[1:]) if chain else (None, ())
 
 
 def bearer_token(call: Call, authorization: str | None) -> str | None:

@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
+from cryptography import x509 as x
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from component import serving, tls, x509
 from component.client_certificates import Authorities, UntrustedCertificateError
@@ -159,7 +165,7 @@ def test_a_bundle_is_read_again_and_a_broken_one_is_not(tmp_path: Path) -> None:
     def believed(ca: x509.KeyPair) -> bool:
         der = _der(x509.issue(ca, x509.Request("me", ("team",), usages=(x509.CLIENT,))))
         try:
-            return authorities.subject(der, NOW) == ("me", ("team",))
+            return authorities.subject([der], NOW) == ("me", ("team",))
         except UntrustedCertificateError:
             return False
 
@@ -188,10 +194,87 @@ def test_certificates_that_count_for_nothing(request_: x509.Request, moment: dat
     ca = x509.new_ca("one")
     authorities = Authorities(lambda: ca.certificate)
     with pytest.raises(UntrustedCertificateError, match=words):
-        authorities.subject(_der(x509.issue(ca, request_)), moment)
+        authorities.subject([_der(x509.issue(ca, request_))], moment)
     with pytest.raises(UntrustedCertificateError, match="malformed"):
-        authorities.subject(b"\x30\x00", NOW)
+        authorities.subject([b"\x30\x00"], NOW)
 
 
 def _der(issued: x509.KeyPair) -> bytes:
     return ssl.PEM_cert_to_DER_cert(issued.certificate.decode())
+
+
+def chained(
+    ca: x509.KeyPair, name: str, *, authority: bool, path_length: int | None = None, extra: x.ExtensionType | None = None
+) -> x509.KeyPair:
+    """A certificate by hand, for what ``component.x509`` does not make: CAs under a CA, and odd extensions."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x.load_pem_x509_certificate(ca.certificate)
+    issuer_key: Any = serialization.load_pem_private_key(ca.key, None)
+    builder = (
+        x.CertificateBuilder().subject_name(x.Name([x.NameAttribute(NameOID.COMMON_NAME, name)])).issuer_name(issuer.subject)
+    )
+    builder = builder.public_key(key.public_key()).serial_number(x.random_serial_number())
+    builder = builder.not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=1))
+    builder = builder.add_extension(x.BasicConstraints(ca=authority, path_length=path_length), critical=True)
+    if extra is not None:
+        builder = builder.add_extension(extra, critical=True)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return x509.KeyPair(builder.sign(issuer_key, hashes.SHA256()).public_bytes(pem), private)
+
+
+ROOT_CA = x509.new_ca("root")
+MIDDLE = chained(ROOT_CA, "middle", authority=True)
+LOWER = chained(MIDDLE, "lower", authority=True)
+NARROW = chained(ROOT_CA, "narrow", authority=True, path_length=0)
+BELOW = chained(NARROW, "below", authority=True)
+NO_CA = chained(ROOT_CA, "no-ca", authority=False)
+FOR_SERVERS = chained(ROOT_CA, "servers", authority=True, extra=x.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]))
+NAMED = chained(ROOT_CA, "named", authority=True, extra=x.NameConstraints([x.DNSName("example.com")], None))
+
+
+@pytest.mark.parametrize(
+    ("chain", "believed"),
+    [
+        pytest.param([chained(ROOT_CA, "me", authority=False)], True, id="direct"),
+        pytest.param([chained(MIDDLE, "me", authority=False), MIDDLE], True, id="through one"),
+        pytest.param([chained(LOWER, "me", authority=False), MIDDLE, LOWER], True, id="through two, in any order"),
+        pytest.param([chained(LOWER, "me", authority=False), LOWER], False, id="with a gap"),
+        pytest.param([chained(MIDDLE, "me", authority=False)], False, id="without it"),
+        pytest.param([chained(NO_CA, "me", authority=False), NO_CA], False, id="through no CA"),
+        pytest.param([chained(NARROW, "me", authority=False), NARROW], True, id="path length"),
+        pytest.param([chained(BELOW, "me", authority=False), BELOW, NARROW], False, id="path length exceeded"),
+        pytest.param([chained(FOR_SERVERS, "me", authority=False), FOR_SERVERS], False, id="through a CA for servers"),
+        pytest.param([chained(NAMED, "me", authority=False), NAMED], False, id="rules that are not judged"),
+        pytest.param([chained(x509.new_ca("root"), "me", authority=False), ROOT_CA], False, id="a namesake"),
+    ],
+)
+def test_intermediate_authorities_that_the_client_brings(chain: list[x509.KeyPair], believed: bool) -> None:
+    authorities = Authorities(lambda: ROOT_CA.certificate)
+    ders = [_der(one) for one in chain]
+    if believed:
+        assert authorities.subject(ders, NOW) == ("me", ())
+        return
+    with pytest.raises(UntrustedCertificateError, match="unknown authority"):
+        authorities.subject(ders, NOW)
+
+
+async def test_a_server_sees_the_whole_chain(pki: Path, tmp_path: Path) -> None:
+    me = chained(LOWER, "me", authority=False)
+    x509.KeyPair(me.certificate + LOWER.certificate + MIDDLE.certificate, me.key).save(tmp_path / "me.crt", tmp_path / "me.key")
+    (tmp_path / "root.crt").write_bytes(ROOT_CA.certificate)
+    certificates = ServingCertificates(Files(pki / "default.crt", pki / "default.key", (tmp_path / "root.crt",)))
+    seen: list[tuple[bytes, ...]] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        seen.append(tls.peer_chain(request.transport.get_extra_info("ssl_object")))
+        return web.Response()
+
+    async with serving.listening(handle, "127.0.0.1", 0, certificates.context) as address, aiohttp.ClientSession() as http:
+        for files in ({"certificate": tmp_path / "me.crt", "key": tmp_path / "me.key"}, {}):
+            context = tls.client_context(insecure=True, **files)
+            async with http.get(address.url, ssl=context, headers={"Connection": "close"}) as answer:
+                assert answer.status == 200
+    assert seen == [(_der(me), _der(LOWER), _der(MIDDLE)), ()]
+    assert Authorities(lambda: ROOT_CA.certificate).subject(seen[0], NOW) == ("me", ())
