@@ -129,6 +129,11 @@ PARAMS: list[click.Parameter] = [
     option("--etcd-keyfile", type=INPUT_FILE, help="Key of --etcd-certfile."),
     option("--etcd-prefix", default=DEFAULT_PREFIX, help="What all keys in etcd begin with."),
     option("--etcd-compaction-interval", type=DURATION, default="5m", help="How often old revisions are forgotten; 0 for never."),
+    _accepted("--etcd-healthcheck-timeout", default="2s"),
+    _accepted("--etcd-readycheck-timeout", default="2s"),
+    _accepted("--etcd-count-metric-poll-period", default="1m"),
+    _accepted("--etcd-db-metric-poll-interval", default="30s"),
+    _accepted("--storage-media-type", default="application/json"),
     option("--lease-reuse-duration-seconds", type=int, default=60, help="How long keys that expire share one etcd lease."),
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
     option(

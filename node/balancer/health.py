@@ -1,5 +1,8 @@
 """Looks at every API server's ``/readyz`` over a connection that stays open. Started by ``__main__``, reports into ``servers``.
 
+Twice: without its store, which a living server answers at once, and with it. While etcd elects a leader none is ready; that is
+no reason to end connections, all of which would come back at the same moment.
+
 No credentials are sent; with a CA the server must also be who it says it is, or a stranger on the address would get clients
 (who would refuse it: TLS goes through to them).
 """
@@ -49,8 +52,18 @@ async def _watch_one(
 async def look(server: Server, session: aiohttp.ClientSession, tls: ssl.SSLContext) -> tuple[State, str]:
     """Its state, and why it is not better."""
     try:
-        async with session.get(f"https://{server.name}/readyz", ssl=tls) as answer:
-            await answer.read()
-            return (State.READY, "") if answer.status == 200 else (State.DRAINING, f"/readyz says {answer.status}")
+        if (status := await _ask(server, session, tls, "?exclude=etcd")) != 200:
+            return State.DRAINING, f"/readyz says {status}"
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return State.DEAD, str(error) or type(error).__name__
+    try:
+        status = await _ask(server, session, tls, "")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return State.DRAINING, f"with its store: {str(error) or type(error).__name__}"
+    return (State.READY, "") if status == 200 else (State.DRAINING, f"/readyz says {status}")
+
+
+async def _ask(server: Server, session: aiohttp.ClientSession, tls: ssl.SSLContext, query: str) -> int:
+    async with session.get(f"https://{server.name}/readyz{query}", ssl=tls) as answer:
+        await answer.read()
+        return answer.status

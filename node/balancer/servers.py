@@ -14,7 +14,7 @@ class State(IntEnum):
 
     READY = 0
     UNKNOWN = 1
-    DRAINING = 2  # it answers, and says that it is not ready
+    DRAINING = 2  # it answers, and says that it is not ready: it shuts down, or has no store just now
     DEAD = 3  # it does not answer
 
 

@@ -148,6 +148,12 @@ async def test_health_of_a_real_server_and_of_none(tmp_path: Path) -> None:
         assert (await health.look(servers.all[1], session, trusted))[0] == State.DEAD
         assert (await health.look(servers.all[0], session, ssl.create_default_context()))[0] == State.DEAD, "a stranger"
 
+        async def no_leader() -> None:
+            await asyncio.sleep(60)
+
+        api.running.health.add("etcd", no_leader)
+        assert (await health.look(servers.all[0], session, trusted))[0] == State.DRAINING, "connections stay"
+
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(-1)
             writer.close()

@@ -11,6 +11,7 @@ from typing import Any
 from apimachinery.times import format_time
 from controlplane.apiserver.config import Storage as Store
 from controlplane.apiserver.storage.backends.sqlite_file import Lock
+from controlplane.apiserver.storage.interface import CompactedError
 from controlplane.apiserver.storage.layout import resource_of
 from controlplane.apiserver.storage.snapshots import format as file_format
 from controlplane.apiserver.storage.snapshots import sources, targets
@@ -42,8 +43,11 @@ async def save(store: Store, path: Path) -> Status:
     async with _source(store) as source:
         header = Header(source.revision, format_time(datetime.now(UTC)), source.kind)
         with file_format.writing(path, header) as writer:
-            async for items in source.pages():
-                await asyncio.to_thread(writer.add, items)
+            try:
+                async for items in source.pages():
+                    await asyncio.to_thread(writer.add, items)
+            except CompactedError:
+                raise SnapshotError("it took longer than history is kept: raise --etcd-compaction-interval") from None
             keys = writer.keys
     return Status(header, (await asyncio.to_thread(path.stat)).st_size, keys)
 
