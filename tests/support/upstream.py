@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from component import x509
 from tests.support.apiserver import ADMIN_TOKEN, TOKENS, TestServer
 from tests.support.daemons import free_port
-from tests.support.etcd import running_etcd
+from tests.support.etcd import Etcd, running_etcd
 
 FOLDER = Path(os.environ.get("KIT", "/var/tmp/conformance-kit")) / "bin"
 VERSION = "v1.20.2"
@@ -38,11 +38,11 @@ def require(name: str) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def upstream_apiserver(folder: Path, *flags: str) -> AsyncIterator[TestServer]:
-    """Upstream's server over an etcd of its own, with the tokens of ``tests.support.apiserver``; further ``flags``."""
+async def upstream_apiserver(folder: Path, *flags: str, etcd: Etcd | None = None) -> AsyncIterator[TestServer]:
+    """Upstream's server over an etcd of its own, or the one given, with the tokens of ``tests.support.apiserver``."""
     program = require("kube-apiserver")
     port = free_port()
-    with running_etcd(folder) as etcd:
+    with contextlib.nullcontext(etcd) if etcd is not None else running_etcd(folder) as etcd:
         argv = [str(program), *_flags(folder, port), *flags, f"--etcd-servers={etcd.members[0].url}"]
         with (folder / "upstream.log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(*argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
