@@ -40,6 +40,8 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("HostnameOverride", True, ()),
         ("ImageVolume", True, ()),
         ("MaxUnavailableStatefulSet", True, ()),
+        ("MutablePodResourcesForSuspendedJobs", True, ()),
+        ("MutableSchedulingDirectivesForSuspendedJobs", True, ()),
         ("PodCertificateRequest", False, ()),
         ("PodLevelResources", True, ()),
         ("PodTopologyLabelsAdmission", True, ()),
@@ -75,7 +77,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletPSI KubeletPodResourcesDynamicResources "
         "KubeletPodResourcesGet KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders "
         "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutableCSINodeAllocatableCount "
-        "MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures "
+        "NodeDeclaredFeatures "
         "NominatedNodeNameForExpectation OpportunisticBatching PodDeletionCost PodReadyToStartContainersCondition "
         "PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType ReloadKubeletClientCAFile "
         "ReloadKubeletServerCertificateFile RotateKubeletServerCertificate SELinuxMountReadWriteOncePod "

@@ -91,6 +91,7 @@ async def host(options: Mapping[str, Any], name: str, lead: Callable[[Host], Awa
         _served(options, unguarded, health, metrics),
     ):
         client.count_requests(metrics)
+        unguarded.count_requests(metrics)
         given = Host(client, health, metrics, identity)
         if options["leader_elect"]:
             await _elected(options, given, unguarded, lead)

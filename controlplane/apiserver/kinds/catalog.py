@@ -121,7 +121,7 @@ def _workloads(config: KindsConfig) -> list[Strategy]:
         autoscalers,
         HorizontalPodAutoscalerV1Strategy(autoscalers),
         CronJobStrategy(),
-        JobStrategy(),
+        JobStrategy(config.features),
     ]
 
 

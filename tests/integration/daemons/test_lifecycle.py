@@ -72,6 +72,7 @@ def test_who_reads_what_on_the_health_port(keys: Bench) -> None:
         told = keys.get("/metrics", port=at, token=keys.token).body
         assert f"# TYPE {name}" in told
         assert 'kubernetes_build_info{git_version="v1.36' in told
+        assert 'kubernetes_feature_enabled{name="GenericWorkload",stage="ALPHA"} 0.0' in told
         assert keys.get("/readyz/ping", port=at).status == 403
         assert keys.get("/readyz/ping", port=at, token=keys.token).body == "ok"
         assert keys.get("/nowhere", port=at, token=keys.token).status == 404

@@ -8,6 +8,8 @@ from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import condition_status
 from apimachinery.times import parse_time
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.kinds.batch.job_template import (
     check_generated,
     check_job_spec,
@@ -52,6 +54,9 @@ class JobStrategy(Strategy):
     orphan_by_default = True
     selectable_names = frozenset({"status.successful"})
 
+    def __init__(self, features: Gates = DEFAULTS) -> None:
+        self._features = features
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
@@ -68,7 +73,7 @@ class JobStrategy(Strategy):
         return check_job_spec(obj["spec"], "spec") + check_generated(obj)
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return self.validate(ctx, obj) + check_job_spec_update(obj["spec"], old)
+        return self.validate(ctx, obj) + check_job_spec_update(obj["spec"], old, self._features)
 
     def begin_delete(self, ctx: Context, obj: Object, options: Object) -> bool:
         if not options.get("propagationPolicy") and options.get("orphanDependents") is None:

@@ -5,6 +5,8 @@ from typing import Any
 
 from apimachinery import fieldpath, labels
 from apimachinery.fieldpath import FieldError
+from apimachinery.meta import condition_status
+from component.featuregates import Gates
 from controlplane.apiserver.kinds.batch.policies import check_policies
 from controlplane.apiserver.kinds.core.pod_template import default_template, validate_template
 from controlplane.apiserver.kinds.shared import checks
@@ -161,8 +163,12 @@ def check_generated(job: Object) -> list[FieldError]:
 _SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates", "topologySpreadConstraints")
 
 
-def check_job_spec_update(spec: Object, old: Object) -> list[FieldError]:
-    """Parallelism, suspension, limits and deadlines may change; selector, template and completions may not."""
+def check_job_spec_update(spec: Object, old: Object, features: Gates) -> list[FieldError]:
+    """Parallelism, suspension, limits and deadlines may change; selector, template and completions may not.
+
+    Of the template of a suspended Job without active pods, upstream lets change where its pods run and what they ask for
+    (KEP-2926, KEP-5440), each with a feature.
+    """
     held = old["spec"]
     found: list[FieldError] = []
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
@@ -171,13 +177,33 @@ def check_job_spec_update(spec: Object, old: Object) -> list[FieldError]:
     if not elastic:
         found += checks.immutable(spec.get("completions"), held.get("completions"), "spec.completions")
     new, stored = spec.get("template") or {}, held.get("template") or {}
-    if new != stored and held.get("suspend") and not (old.get("status") or {}).get("startTime"):
-        new, stored = _without_scheduling(new), _without_scheduling(stored)
+    if new != stored and held.get("suspend"):
+        status = old.get("status") or {}
+        fresh = not status.get("startTime")
+        idle = not status.get("active") and (fresh or condition_status(old, "Suspended") == "True")
+        if idle if features.enabled("MutableSchedulingDirectivesForSuspendedJobs") else fresh:
+            new, stored = _without_scheduling(new), _without_scheduling(stored)
+        if idle and features.enabled("MutablePodResourcesForSuspendedJobs"):
+            new, stored = _without_amounts(new), _without_amounts(stored)
     return found + checks.immutable(new, stored, "spec.template")
 
 
+def _without_amounts(template: Mapping[str, Any]) -> Object:
+    """A template without what its containers request and are limited to."""
+    spec = dict(template.get("spec") or {})
+    for part in ("containers", "initContainers"):
+        if part in spec:
+            spec[part] = [_unasking(container) for container in spec[part]]
+    return {**template, "spec": spec}
+
+
+def _unasking(container: Mapping[str, Any]) -> Object:
+    rest = {key: value for key, value in (container.get("resources") or {}).items() if key not in ("requests", "limits")}
+    return {**container, "resources": rest}
+
+
 def _without_scheduling(template: Mapping[str, Any]) -> Object:
-    """A Job that has not started may still be told where to run."""
+    """A template without what decides where its pods run."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in _SCHEDULING}
     metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key not in ("labels", "annotations")}
     return {"spec": spec, "metadata": metadata}

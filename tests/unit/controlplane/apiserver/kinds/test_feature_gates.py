@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from apimachinery import schema
+from apimachinery.meta import clone
 from apimachinery.schema.types import ListSchema
 from component.features import FEATURES, from_flag
 from controlplane.apiserver.kinds import gated_fields
@@ -98,6 +99,42 @@ def test_scaling_to_zero(text: str, least: int, refused: bool) -> None:
     spec = {"minReplicas": least, "maxReplicas": 2, "scaleTargetRef": target, "metrics": [metric]}
     found = [one for one in problems(kind, {"spec": spec}) if "minReplicas" in one]
     assert found == (["spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"] if refused else [])
+
+
+OFF = "MutableSchedulingDirectivesForSuspendedJobs=false,MutablePodResourcesForSuspendedJobs=false"
+NEVER: Object = {}
+RAN: Object = {"startTime": "2026-11-30T11:00:00Z"}
+ENDED = {**RAN, "conditions": [{"type": "Suspended", "status": "True"}]}
+WHERE = {"nodeSelector": {"disk": "ssd"}}
+HOW_MUCH = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "suspended", "status", "change", "refused"),
+    [
+        ("", True, NEVER, WHERE, False),
+        ("", True, NEVER, HOW_MUCH, False),
+        ("", True, NEVER, {**WHERE, **HOW_MUCH}, False),
+        ("", True, ENDED, WHERE, False),
+        ("", True, ENDED, HOW_MUCH, False),
+        ("", True, {**ENDED, "active": 1}, WHERE, True),
+        ("", True, {**ENDED, "active": 1}, HOW_MUCH, True),
+        ("", True, RAN, HOW_MUCH, True),
+        ("", False, NEVER, WHERE, True),
+        ("", False, NEVER, HOW_MUCH, True),
+        ("", True, NEVER, {"containers": [{"name": "c", "image": "other"}]}, True),
+        (OFF, True, NEVER, WHERE, False),
+        (OFF, True, NEVER, HOW_MUCH, True),
+        (OFF, True, ENDED, WHERE, True),
+    ],
+)
+def test_templates_of_suspended_jobs(text: str, suspended: bool, status: Object, change: Object, refused: bool) -> None:
+    kind = strategy("jobs", KindsConfig(features=gates(text)))
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    old = created(kind, {"spec": {"suspend": suspended, "template": {"spec": pod}}})
+    old["status"] = status
+    new = clone({**old, "spec": {**old["spec"], "template": {**old["spec"]["template"], "spec": {**pod, **change}}}})
+    assert [problem.partition(":")[0] for problem in update_problems(kind, new, old)] == (["spec.template"] if refused else [])
 
 
 BASIC: Object = {"basic": {}}
