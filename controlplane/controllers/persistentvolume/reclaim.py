@@ -151,6 +151,9 @@ def delete_directory(path: str) -> None:
     if not _DELETABLE.match(os.path.normpath(path)):
         raise ValueError(f"host_path deleter only supports /tmp/.+ but received provided {path}")
     target = Path(os.path.normpath(path))
+    # everybody may put links into /tmp: none on the way may lead out of it
+    if not _DELETABLE.match(os.path.realpath(target.parent) + "/" + target.name):
+        raise ValueError(f"host_path deleter only supports /tmp/.+ but {path} leads to {os.path.realpath(target)}")
     if target.is_symlink() or target.is_file():
         target.unlink()
     elif target.exists():

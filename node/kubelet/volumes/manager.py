@@ -174,6 +174,8 @@ class Manager:
         name = persistent.name if persistent is not None else entry["name"]
         try:
             plugin, request = self._request(pod, pod_dir, entry, persistent)
+            if persistent is not None and "ReadWriteOncePod" in volumes.access_modes(persistent.claim):
+                await asyncio.to_thread(_check_alone, self._root / "pods", request.directory)
             return await plugin.set_up(request)
         except (VolumeError, StatusError, OSError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
@@ -196,6 +198,14 @@ class Manager:
         if plugin is None:
             raise VolumeError(f"no volume plugin matched: this kubelet does not support {kind} volumes")
         return plugin, VolumeRequest(pod, name, source, directory_of(pod_dir, plugin.name, name), persistent, read_only)
+
+
+def _check_alone(pods: Path, directory: Path) -> None:
+    """A volume for one pod is not in another's folder. The scheduler sees to it, but not for pods that name their node."""
+    own, where = directory.parents[2].name, directory.relative_to(directory.parents[2])
+    for other in pods.iterdir():
+        if other.name != own and (other / where).exists():
+            raise VolumeError("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:

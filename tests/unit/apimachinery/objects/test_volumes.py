@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apimachinery.objects import volumes
 from tests.support.storage import make_claim, make_volume
@@ -80,3 +82,42 @@ def test_a_claim_whose_reserved_volume_is_elsewhere_gets_no_other() -> None:
     reserved, other = available("reserved", node="b", claim=claim), available("other", node="a")
     node = {"metadata": {"name": "a", "labels": {"kubernetes.io/hostname": "a"}}}
     assert volumes.best_match(claim, [other, reserved], node=node) is None
+
+
+MODES = st.lists(st.sampled_from(["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"]), min_size=1, max_size=3, unique=True)
+OFFERS = st.lists(
+    st.builds(
+        lambda size, modes, kind, phase, taken: (f"{size}Gi", modes, kind, phase, taken),
+        st.integers(1, 4),
+        MODES,
+        st.sampled_from(["", "fast"]),
+        st.sampled_from(["Available", "Available", "Bound"]),
+        st.sampled_from([None, None, None, "c", "other"]),
+    ),
+    max_size=6,
+)
+
+
+@given(offers=OFFERS, size=st.integers(1, 4), modes=MODES, kind=st.sampled_from(["", "fast"]))
+def test_what_is_chosen_does_and_nothing_that_does_is_closer(offers: list[Any], size: int, modes: list[str], kind: str) -> None:
+    claim = make_claim("c", f"{size}Gi", storage_class=kind, accessModes=modes)
+    offered = []
+    for number, (amount, given_modes, given_kind, phase, taken) in enumerate(offers):
+        more = {"claim": make_claim(taken)} if taken else {}
+        offered.append(make_volume(f"v{number}", amount, storage_class=given_kind, phase=phase, accessModes=given_modes, **more))
+    chosen = volumes.best_match(claim, offered)
+    free = [each for each in offered if volumes.claim_ref(each) is None and each["status"]["phase"] == "Available"]
+    fitting = [each for each in free if not volumes.mismatch(each, claim)]
+    if chosen is None:
+        assert not fitting
+        return
+    if volumes.claim_ref(chosen):
+        assert volumes.is_for(chosen, claim)
+        return
+    assert chosen in fitting
+
+    def excess(volume: dict[str, Any]) -> tuple[int, int]:
+        return len(volumes.access_modes(volume)), volumes.capacity_bytes(volume)
+
+    assert excess(chosen) == min(map(excess, fitting))
+    assert volumes.best_match(claim, offered, taken=frozenset({chosen["metadata"]["name"]})) is not chosen

@@ -1,5 +1,6 @@
 """What the binder does next, for every state in which it may find a claim or a volume."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,16 @@ def test_the_recycler_pod_gets_time_by_size_and_keeps_the_template() -> None:
     assert pod["metadata"] == {"labels": {"a": "b"}, "name": "recycler-for-v", "namespace": "default"}
     assert pod["spec"]["volumes"] == [{"name": "x", "hostPath": {"path": "/tmp/volumes/v"}}, {"name": "y"}]
     assert pod["spec"]["activeDeadlineSeconds"] == 300
+
+
+def test_no_link_leads_a_deletion_out_of_tmp(tmp_path: Path) -> None:
+    assert str(tmp_path).startswith("/tmp/")
+    (tmp_path / "way").symlink_to("/var")
+    with pytest.raises(ValueError, match="host_path deleter only supports /tmp/"):
+        reclaim.delete_directory(f"{tmp_path}/way/nowhere")
+    (tmp_path / "mine/deep").mkdir(parents=True)
+    (tmp_path / "mine/link").symlink_to("/var")
+    reclaim.delete_directory(f"{tmp_path}/mine")
+    assert not (tmp_path / "mine").exists()
+    reclaim.delete_directory(f"{tmp_path}/way")  # the link itself
+    assert Path("/var").is_dir()

@@ -449,3 +449,16 @@ async def test_a_shared_local_volume_keeps_the_group_of_its_first_pod(objects: O
         await manager.unmount(uid, root / "pods" / uid)
     await mount(manager, root, claim_volume("x", "c"), securityContext={"fsGroup": 4712})
     assert (root / "data").stat().st_gid == 4712
+
+
+async def test_a_volume_for_one_pod_is_not_given_to_another(manager: Manager, objects: Objects, root: Path) -> None:
+    (root / "data").mkdir()
+    objects.bind(make_volume("v", local={"path": str(root / "data")}))
+    objects.claims["c"]["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    other = pod(claim_volume("x", "c"))
+    other["metadata"]["uid"] = "u2"
+    await manager.mount(other, root / "pods/u2")
+    with pytest.raises(VolumeError, match="ReadWriteOncePod access mode and is already in use by another pod"):
+        await mount(manager, root, claim_volume("x", "c"))
+    await manager.unmount("u2", root / "pods/u2")
+    assert await mount(manager, root, claim_volume("x", "c"))
