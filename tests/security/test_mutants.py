@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.security.mutants import MUTANTS, Mutant
+from tests.security import mutants, mutants_of_keys
+from tests.security.mutants import Mutant
+
+MUTANTS = (*mutants.MUTANTS, *mutants_of_keys.MUTANTS)
 
 
 class _Verdicts:

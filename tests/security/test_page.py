@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.mutants import MUTANTS
+from tests.security.test_mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text()
