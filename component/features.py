@@ -5,8 +5,7 @@ entry in force at 1.36), and the pages of the gates at kubernetes.io. A gate tha
 that is known but not asked by anything here is accepted, so that a cluster's flags can be taken over, and warned about.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -33,6 +32,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("ClearingNominatedNodeNameAfterBinding", True, ()),
         ("ClusterTrustBundle", False, ()),
         ("ClusterTrustBundleProjection", False, ("ClusterTrustBundle",)),
+        ("ConstrainedImpersonation", True, ()),
         ("ContainerRestartRules", True, ()),
         ("CoordinatedLeaderElection", False, ()),
         ("EnvFiles", True, ()),
@@ -53,54 +53,65 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
 # Known, and asked by nothing here.
 _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     (ALPHA, False): (
-        "AllowUnsafeMalformedObjectDeletion APIServingWithRoutine CBORServingAndStorage CPUCFSQuotaPeriod "
-        "CPUManagerPolicyAlphaOptions CSIVolumeHealth CloudControllerManagerWebhook DRANodeAllocatableResources EventedPLEG "
-        "GangScheduling ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingExclusiveCPUs "
-        "InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace MemoryQoS MutablePVNodeAffinity "
+        "APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions "
+        "CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation "
+        "CloudControllerManagerWebhook CustomCPUCFSQuotaPeriod DRANodeAllocatableResources EventedPLEG GangScheduling "
+        "ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory "
+        "KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity NativeHistograms "
         "PodAndContainerStatsFromCRI PodLogsQuerySplitStreams QOSReserved ReduceDefaultCrashLoopBackOffDecay "
-        "RelaxedServiceNameValidation ResourceHealthStatus RestartAllContainersOnContainerExits RuntimeClassInImageCriAPI "
-        "ShardedListAndWatch TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport WindowsCPUAndMemoryAffinity "
-        "WindowsGracefulNodeShutdown WorkloadWithJob"
+        "RelaxedServiceNameValidation ResourceHealthStatus RestartAllContainersOnContainerExits RuntimeClassInImageCriApi "
+        "ShardedListAndWatch StorageCapacityScoring StrictIPCIDRValidation TaintTolerationComparisonOperators "
+        "TopologyManagerPolicyAlphaOptions UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport "
+        "WindowsCPUAndMemoryAffinity WorkloadWithJob"
     ),
     (BETA, False): (
-        "ConcurrentWatchObjectDecode DRADeviceTaintRules DeclarativeValidationTakeover "
-        "LocalStorageCapacityIsolationFSQuotaMonitoring NodeLogQuery SELinuxMount SchedulerAsyncAPICalls"
+        "CRDObservedGenerationTracking ConcurrentWatchObjectDecode DRADeviceTaintRules DeclarativeValidationTakeover "
+        "LocalStorageCapacityIsolationFSQuotaMonitoring NodeLogQuery SELinuxMount SchedulerAsyncAPICalls "
+        "StorageVersionMigrator WatchCacheInitializationPostStartHook"
     ),
     (BETA, True): (
-        "APIServerIdentity APIServerTracing AllowParsingUserUIDFromCertAuth "
-        "AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets "
-        "ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContextualLogging "
-        "DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices "
-        "DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DeclarativeValidation "
-        "DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DisableCPUQuotaWithExclusiveCPUs "
-        "ExternalServiceAccountTokenSigner GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority "
-        "KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletPSI KubeletPodResourcesDynamicResources "
-        "KubeletPodResourcesGet KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders "
+        "APIServerIdentity AllowParsingUserUIDFromCertAuth AuthorizePodWebsocketUpgradeCreatePermission "
+        "CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets ComponentFlagz ComponentStatusz "
+        "ContainerCheckpoint ContextualLogging DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
+        "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout "
+        "DeclarativeValidation DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency "
+        "DisableCPUQuotaWithExclusiveCPUs ExternalServiceAccountTokenSigner GracefulNodeShutdown "
+        "GracefulNodeShutdownBasedOnPodPriority InOrderInformers InOrderInformersBatchProcess "
+        "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages "
+        "KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletSeparateDiskGC "
+        "KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions "
         "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutableCSINodeAllocatableCount "
-        "NodeDeclaredFeatures "
-        "NominatedNodeNameForExpectation OpportunisticBatching PodDeletionCost PodReadyToStartContainersCondition "
-        "PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType ReloadKubeletClientCAFile "
-        "ReloadKubeletServerCertificateFile RotateKubeletServerCertificate SELinuxMountReadWriteOncePod "
-        "SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction "
-        "TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation"
+        "NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PodDeletionCost "
+        "PodReadyToStartContainersCondition PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType "
+        "ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID RotateKubeletServerCertificate "
+        "SELinuxMountReadWriteOncePod SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction "
+        "SizeBasedListCostEstimate StatefulSetSemanticRevisionComparison StorageVersionHash "
+        "StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics "
+        "TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests "
+        "UnauthenticatedHTTP2DOSMitigation UserNamespacesSupport WatchListClient WindowsGracefulNodeShutdown"
     ),
+    (GA, True): ("DRAPrioritizedList TopologyManagerPolicyOptions"),
     (DEPRECATED, False): (
         "AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart "
-        "GitRepoVolumeDriver KubeletRegistrationGetOnExistsOnly"
+        "GitRepoVolumeDriver KMSv1 KubeletRegistrationGetOnExistsOnly SeparateCacheWatchRPC WindowsHostNetwork"
     ),
-    (DEPRECATED, True): "DisableNodeKubeProxyVersion KubeletPodResourcesListUseActivePods",
+    (DEPRECATED, True): ("DisableNodeKubeProxyVersion KubeletPodResourcesListUseActivePods StorageNamespaceIndex"),
 }
 
 _LOCKED_ON = (  # stable, and no longer a choice
-    "AnonymousAuthConfigurableEndpoints AuthorizeNodeWithSelectors AuthorizeWithSelectors ConsistentListFromCache "
-    "DRAAdminAccess DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout ImageMaximumGCAge "
-    "InPlacePodVerticalScaling JobManagedBy JobPodReplacementPolicy KubeletCgroupDriverFromCRI KubeletTracing "
-    "MultiCIDRServiceAllocator MutatingAdmissionPolicy NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction "
-    "PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PreferSameTrafficDistribution "
+    "APIServerTracing AnonymousAuthConfigurableEndpoints AuthorizeNodeWithSelectors AuthorizeWithSelectors "
+    "BtreeWatchCache CRDValidationRatcheting ConsistentListFromCache CustomResourceFieldSelectors DRAAdminAccess "
+    "DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout ImageMaximumGCAge InPlacePodVerticalScaling "
+    "JobManagedBy JobPodReplacementPolicy KubeletCgroupDriverFromCRI KubeletTracing LogarithmicScaleDown "
+    "MatchLabelKeysInPodAffinity MemoryManager MultiCIDRServiceAllocator MutatingAdmissionPolicy NFTablesProxyMode "
+    "NodeInclusionPolicyInPodTopologySpread NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction "
+    "PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodSchedulingReadiness PreferSameTrafficDistribution "
     "RecoverVolumeExpansionFailure RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation "
     "ResilientWatchCacheInitialization RetryGenerateName SchedulerQueueingHints SeparateTaintEvictionController "
-    "StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration "
-    "StructuredAuthenticationConfigurationEgressSelector StructuredAuthorizationConfiguration VolumeAttributesClass"
+    "ServiceAccountTokenJTI ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation "
+    "ServiceAccountTokenPodNodeInfo StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf "
+    "StructuredAuthenticationConfiguration StructuredAuthorizationConfiguration SupplementalGroupsPolicy SystemdWatchdog "
+    "TopologyAwareHints VolumeAttributesClass WinDSR WinOverlay"
 )
 
 
@@ -114,26 +125,26 @@ def _table() -> tuple[Feature, ...]:
 
 FEATURES = _table()
 DEFAULTS = gates(FEATURES, {})
-
-
-class _FeatureGates(click.ParamType):  # type: ignore[type-arg]  # generic only in later clicks
-    """``A=true,B=false``; the parsed value is :class:`Gates`."""
-
-    name = "feature gates"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Gates:
-        if isinstance(value, Gates):
-            return value
-        wishes = KEY_VALUES.convert(value, param, ctx)
-        try:
-            return from_flag(wishes)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+_COMPONENT = "kube"  # what upstream calls all of its own daemons in the keys of the flag
 
 
 def flag() -> click.Option:
-    """``--feature-gates``, for every daemon."""
-    return option("--feature-gates", type=_FeatureGates(), default=DEFAULTS, show_default=False, help=described(FEATURES))
+    """``--feature-gates``, for every daemon: ``A=true,kube:B=false``, as often as one likes. The parsed value is ``Gates``."""
+    return option("--feature-gates", multiple=True, default=(), callback=_read, show_default=False, help=described(FEATURES))
+
+
+def _read(ctx: click.Context, param: click.Parameter, given: Iterable[str]) -> Gates:
+    wishes: dict[str, str] = {}
+    for text in given:
+        for key, value in KEY_VALUES.convert(text, param, ctx).items():
+            component, _, name = key.rpartition(":")
+            if component not in ("", _COMPONENT):
+                raise click.BadParameter(f"component not registered: {component}", ctx, param)
+            wishes[name] = value
+    try:
+        return from_flag(wishes)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 def from_flag(wishes: Mapping[str, str]) -> Gates:

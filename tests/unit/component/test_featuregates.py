@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+import click
 import pytest
 
-from component.featuregates import ALPHA, BETA, DEPRECATED, GA, Feature, described, gates
-from component.features import DEFAULTS, FEATURES, from_flag
+from component.featuregates import ALPHA, BETA, DEPRECATED, GA, Feature, Gates, described, gates
+from component.features import DEFAULTS, FEATURES, flag, from_flag
 from component.metrics import Registry
 
 KNOWN = (
@@ -99,3 +100,28 @@ def test_the_help_lists_what_can_be_changed() -> None:
     assert "Common=true|false (BETA - default=true)" in text
     assert "Rare" not in text
     assert "Stable" not in text
+
+
+def parsed(*arguments: str) -> Gates:
+    found: Gates = click.Command("x", params=[flag()]).make_context("x", list(arguments)).params["feature_gates"]
+    return found
+
+
+def test_the_flag_may_be_repeated_and_name_its_component() -> None:
+    made = parsed("--feature-gates=GenericWorkload=true,WatchList=false", "--feature-gates=kube:HPAScaleToZero=true")
+    assert made.values == {"GenericWorkload": True, "WatchList": False, "HPAScaleToZero": True}
+    assert parsed().values == {}
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("wardle:A=true", "component not registered: wardle"),
+        ("A", "'A' must have the form key=value"),
+        ("A=true", "unrecognized feature gate: A"),
+    ],
+)
+def test_the_flag_says_what_it_does_not_take(argument: str, message: str) -> None:
+    with pytest.raises(click.BadParameter) as refused:
+        parsed(f"--feature-gates={argument}")
+    assert refused.value.message == message
