@@ -177,6 +177,10 @@ class PostStart:
                 ("extra-headers-prefix", proxy.extra_prefixes),
             ):
                 data[f"requestheader-{name}"] = orjson.dumps(values).decode()
+        # since when the uses of old tokens are noted: kept, as the cleaner of unused ones counts from there
+        tracking = {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}
+        since = {"since": datetime.now(UTC).date().isoformat()}
+        await self._ensure("configmaps", "kube-system", {**_typed("v1", "ConfigMap", tracking), "data": since})
         meta = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
         await self._ensure("configmaps", "kube-system", {**_typed("v1", "ConfigMap", meta), "data": data}, ("data",))
 

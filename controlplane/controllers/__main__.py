@@ -77,6 +77,12 @@ def _params() -> list[click.Parameter]:
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),
         *_signing_files(),
+        flags.option(
+            "--legacy-service-account-token-clean-up-period",
+            type=flags.DURATION,
+            default="8760h",
+            help="How long an old token may go unused.",
+        ),
         flags.option("--service-account-private-key-file", type=flags.INPUT_FILE, help="Signs tokens for Secrets of their type."),
         flags.accepted("--configure-cloud-routes"),
         flags.accepted("--flex-volume-plugin-dir"),

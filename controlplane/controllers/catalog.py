@@ -27,6 +27,7 @@ from controlplane.controllers.endpointslice_mirroring import EndpointSliceMirror
 from controlplane.controllers.ephemeral_volume import EphemeralVolumeController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.job.controller import JobController
+from controlplane.controllers.legacy_token_cleaner import LegacyTokenCleaner
 from controlplane.controllers.lib.certificate_authority import CertificateAuthority
 from controlplane.controllers.local_path import LocalPathProvisioner
 from controlplane.controllers.namespace import NamespaceController
@@ -54,8 +55,6 @@ _ABSENT = frozenset(
         "cloud-node-lifecycle-controller",
         "horizontal-pod-autoscaler-controller",
         "horizontalpodautoscaling",
-        "legacy-service-account-token-cleaner",
-        "legacy-serviceaccount-token-cleaner-controller",
         "node-route-controller",
         "resource-claim-controller",
         "resourceclaim-controller",
@@ -168,6 +167,11 @@ def descriptors() -> list[Descriptor]:
             lambda env, flags: ClusterRoleAggregationController(env),
         ),
         Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
+        Descriptor(
+            "legacy-serviceaccount-token-cleaner-controller",
+            "legacy-service-account-token-cleaner",
+            lambda env, flags: LegacyTokenCleaner(env, flags["legacy_service_account_token_clean_up_period"]),
+        ),
         Descriptor("bootstrap-signer-controller", "bootstrapsigner", lambda env, flags: BootstrapSigner(env), by_default=False),
         Descriptor("token-cleaner-controller", "tokencleaner", lambda env, flags: TokenCleaner(env), by_default=False),
         Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),
