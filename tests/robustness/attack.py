@@ -78,6 +78,8 @@ class Attacker(asyncio.Protocol):
             if b"transfer-encoding: chunked" in head:
                 self._left = -1
                 return
+            if b"content-length: " not in head:
+                return  # the last words before the connection is closed
             self._left = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
             if not self._left:
                 self._answered()

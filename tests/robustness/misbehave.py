@@ -7,7 +7,9 @@ By hand (``make misbehave``)::
 A real API server process on SQLite, 2,000 pods of 3 KB, a process with nodes that renew their leases, and an attacking process
 for each kind of attack: each kind alone, then all together. For each it prints how long renewals took, how much memory the server
 had, and what the attacker got. It ends with 1 if p99 goes over 100 ms, a lease is lost, an acknowledged renewal is not there
-afterwards, or memory does not come back. The bounded form, without figures, is ``tests/security/test_misbehave.py``.
+afterwards, or memory does not come back. Where renewals are slow though nobody attacks, the machine is too busy to tell by the
+clock: then it is the processor time that the server used between a renewal and its answer that counts. The bounded form, without
+figures, is ``tests/security/test_misbehave.py``.
 """
 
 import argparse
@@ -55,6 +57,7 @@ _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 class Renewal:
     began: float
     took: float
+    used: float  # processor time of the server meanwhile
     status: int
 
 
@@ -68,6 +71,7 @@ class Scene:
     nodes: dict[str, str]  # tokens by name
     renewals: list[Renewal] = field(default_factory=list)
     acknowledged: dict[str, str] = field(default_factory=dict)
+    busy: bool = False  # the machine has so much else to do that only processor time says anything
 
     def memory(self) -> float:
         """Of the server, in megabytes."""
@@ -155,7 +159,7 @@ async def _line(process: asyncio.subprocess.Process, seconds: float) -> str:
 @asynccontextmanager
 async def renewing(scene: Scene, first_in_line: bool) -> AsyncIterator[None]:
     """Every node renews its lease every second inside the block."""
-    async with _child("tests.robustness.renewals", scene.orders(tokens=scene.nodes, period=1.0)) as process:
+    async with _child("tests.robustness.renewals", scene.orders(tokens=scene.nodes, period=1.0, server=scene.pid)) as process:
         assert process.stdout is not None
         if first_in_line:
             go_first(process.pid)
@@ -165,8 +169,8 @@ async def renewing(scene: Scene, first_in_line: bool) -> AsyncIterator[None]:
                 if line.startswith("{"):
                     scene.acknowledged.update(json.loads(line))
                     return
-                began, took, status = line.split()
-                scene.renewals.append(Renewal(float(began), float(took), int(status)))
+                began, took, used, status = line.split()
+                scene.renewals.append(Renewal(float(began), float(took), float(used), int(status)))
 
         reading = asyncio.ensure_future(read(process.stdout))
         yield
@@ -210,17 +214,18 @@ async def one_round(scene: Scene, names: Sequence[str], seconds: float) -> tuple
             lines.append(f"{name}: got {await _line(process, 60)}")
     after = await _settled(scene, before)
     during = [one for one in scene.renewals if began <= one.began <= finished]
-    p99 = quantile([one.took for one in during], 0.99)
-    if p99 > P99_SECONDS:
-        wrong.append(f"p99 of renewals is {p99 * 1000:.0f} ms")
+    took, used = sorted(one.took for one in during), sorted(one.used for one in during)
+    p99 = quantile(took, 0.99)
+    if not names:
+        scene.busy = p99 > P99_SECONDS / 4
+    judged = quantile(used, 0.99) if scene.busy else p99
+    if judged > P99_SECONDS:
+        wrong.append(f"p99 of renewals is {judged * 1000:.0f} ms{' of processor time' if scene.busy else ''}")
     refused = sum(one.status != 200 for one in during)
     if refused:
         wrong.append(f"{refused} renewals were not answered with 200")
-    took = [one.took for one in during]
-    figures = (
-        f"{len(took)} renewals, p50 {quantile(took, 0.5) * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms, most {max(took) * 1000:.0f} ms"
-    )
-    figures += f"; {before:.0f} MB before, {peak:.0f} MB at most, {after:.0f} MB after"
+    figures = f"{len(took)} renewals, {_milliseconds(took)}, {_milliseconds(used)} of processor time; "
+    figures += f"{before:.0f} MB before, {peak:.0f} MB at most, {after:.0f} MB after"
     return "\n".join([f"{' + '.join(names) or 'nobody'}: {figures}", *(f"    {line}" for line in lines)]), wrong
 
 
@@ -232,8 +237,12 @@ async def _settled(scene: Scene, before: float) -> float:
     return scene.memory()
 
 
-def quantile(values: Sequence[float], part: float) -> float:
-    ordered = sorted(values)
+def _milliseconds(ordered: Sequence[float]) -> str:
+    """p50, p99 and the most."""
+    return f"{quantile(ordered, 0.5) * 1000:.0f}/{quantile(ordered, 0.99) * 1000:.0f}/{ordered[-1] * 1000:.0f} ms"
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)]
 
 

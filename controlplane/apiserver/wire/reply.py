@@ -144,6 +144,7 @@ async def _turn(request: BaseRequest, transport: asyncio.Transport, number: int)
         except TimeoutError:
             transport.abort()
             raise ConnectionResetError("the client does not read its answer") from None
+        await take_turn()  # many connections may have become free at once
     elif number % _TURN == _TURN - 1:
         await take_turn()
     if transport.is_closing():
