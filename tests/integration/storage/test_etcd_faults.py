@@ -174,7 +174,8 @@ async def test_a_restarted_etcd_is_found_again(tmp_path: Path) -> None:
             for number in range(3):
                 etcd.members[0].kill()
                 etcd.members[0].start()
-                revision = await put(backend, f"/registry/{number}")
+                key = f"/registry/{number}"
+                revision = (await backend.commit((Condition(key, 0),), (Put(key, key.encode()),))).revision
                 await follower.reached(revision)
             assert [event.key for event in follower.events] == [f"/registry/{number}" for number in range(3)]
             await follower.stop()

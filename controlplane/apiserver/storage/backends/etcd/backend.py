@@ -42,7 +42,7 @@ START_SECONDS = 20.0  # to wait for etcd at the start, as upstream
 WATCH_CHECK = 1.0  # seconds between two looks whether watches keep up
 SIZE_EVERY = 30.0  # upstream's --etcd-db-metric-poll-interval
 RANGE_ATTEMPT = 3.0  # a large range takes longer than a key
-WRITE_ATTEMPT = 0.7  # after which a write that can be repeated is, and twice as long for each time: its leader may have died
+WRITE_ATTEMPT = 0.7  # after which a write that can be repeated is: it may have got lost on its way to a leader that died
 WRITE_PAUSE = 0.05
 OFFSET_KEY = "/registry/pybernetes.io/revision-offset"
 RESTORING = b"restoring"  # its value while a snapshot is filled in
@@ -206,7 +206,7 @@ class EtcdBackend:
             except OutcomeUnknownError as error:
                 if self._loop.time() > deadline:
                     raise
-                doubt, attempt = error, attempt * 2
+                doubt, attempt = error, attempt * 1.3
                 await asyncio.sleep(WRITE_PAUSE)
                 continue
             if outcome.succeeded or doubt is None:
@@ -366,10 +366,10 @@ class EtcdBackend:
         self._closed = True
         for watch in list(self._watches):
             watch.close()
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        tasks = [task for task in (self._keeper, self._reading, self._next_reading) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._members.close()
 
     async def _load_offset(self) -> None:

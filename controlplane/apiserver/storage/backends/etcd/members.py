@@ -22,8 +22,8 @@ from controlplane.apiserver.storage.backends.etcd.failures import Failure
 from controlplane.apiserver.storage.interface import StorageUnavailableError
 
 CALL_SECONDS = 10.0  # what a request to the API may wait for etcd, members and elections included
-ATTEMPT_SECONDS = 0.5  # after which a read is tried elsewhere; a healthy member needs milliseconds
-_LONGER = 2.0  # times as long for each further attempt: all members may be slow
+ATTEMPT_SECONDS = 0.4  # after which a read is tried elsewhere, too; a healthy member needs milliseconds
+_AT_ONCE = 4  # attempts of one read
 IN_FLIGHT = 500  # grpc.aio cancels calls at random near 2,000
 _AVOID = (0.2, 5.0)  # seconds to leave a failed member alone, at first and at most
 _BETWEEN_ROUNDS = 0.05  # seconds before all members are asked again
@@ -128,29 +128,42 @@ class Members:
         seconds: float = CALL_SECONDS,
         handled: Sequence[str] = (),
     ) -> Any:
-        """One unary call. ``safe`` ones may be made twice. A failure that says one of ``handled`` is raised as CallError.
+        """One unary call. A failure that says one of ``handled`` is raised as CallError.
+
+        ``safe`` ones may be made twice: after ``attempt`` seconds another member is asked as well, and the first answer counts.
+        Others end after ``attempt`` seconds.
 
         :raises OutcomeUnknownError: an unsafe call may have been carried out or not.
         :raises StorageUnavailableError: no member answered in ``seconds``, or etcd refused.
         """
         deadline = self._now() + seconds
-        tried = 0
         async with self._slots:
-            while True:
-                member = self.pick()
-                left = deadline - self._now()
-                failure = await self._attempt(member, service, name, request, min(attempt, left))
-                attempt *= _LONGER
-                if not isinstance(failure, Failure):
-                    return failure
-                if any(failure.says(text) for text in handled):
-                    raise CallError(failure)
-                tried += 1
-                again = failure.elsewhere and (safe or failure.not_done) and self._now() + _BETWEEN_ROUNDS < deadline
-                if not again:
-                    raise failures.raised(failure, member.where.url, safe=safe)
-                if tried % len(self._members) == 0:
-                    await asyncio.sleep(_BETWEEN_ROUNDS)
+            if deadline <= self._now():
+                raise StorageUnavailableError("etcd: too many requests wait for an answer")
+            asking = _Asking(self, service, name, request, deadline)
+            try:
+                while True:
+                    member, answer = await (asking.first(attempt) if safe else asking.only(attempt))
+                    if not isinstance(answer, Failure):
+                        return answer
+                    if any(answer.says(text) for text in handled):
+                        raise CallError(answer)
+                    again = answer.elsewhere and (safe or answer.not_done)
+                    if not again or self._now() + _BETWEEN_ROUNDS >= deadline:
+                        raise failures.raised(answer, member.where.url, safe=safe)
+                    if asking.asked % len(self._members) == 0:
+                        await asyncio.sleep(_BETWEEN_ROUNDS)
+            finally:
+                asking.stop()
+
+    async def ask(self, member: Member, service: str, name: str, request: Any, timeout: float) -> Any:
+        """The response, or the Failure."""
+        return await self._attempt(member, service, name, request, timeout)
+
+    def suspect(self, member: Member) -> None:
+        """It has not answered for a while: others are asked first."""
+        if member.failed(self._now()):
+            _log.v(1, "etcd member is slow to answer", url=member.where.url)
 
     async def _attempt(self, member: Member, service: str, name: str, request: Any, timeout: float) -> Any:
         """The response, or the Failure."""
@@ -191,6 +204,47 @@ class Members:
     async def close(self) -> None:
         for member in self._members:
             await member.close()
+
+
+class _Asking:
+    """The attempts of one call."""
+
+    def __init__(self, members: Members, service: str, name: str, request: Any, deadline: float) -> None:
+        self._members, self._what, self._deadline = members, (service, name, request), deadline
+        self._pending: dict[asyncio.Task[Any], Member] = {}
+        self._now = asyncio.get_running_loop().time
+        self.asked = 0
+
+    async def only(self, timeout: float) -> tuple[Member, Any]:
+        member = self._members.pick()
+        self.asked += 1
+        left = self._deadline - self._now()
+        return member, await self._members.ask(member, *self._what, min(timeout, left))
+
+    async def first(self, pause: float) -> tuple[Member, Any]:
+        """The next answer, or the next failure when nothing else is under way; another member is asked after each pause."""
+        last: tuple[Member, Any] | None = None
+        while True:
+            left = self._deadline - self._now()
+            if len(self._pending) < _AT_ONCE and left > 0:
+                member = self._members.pick()
+                self.asked += 1
+                asking = self._members.ask(member, *self._what, left)
+                self._pending[asyncio.create_task(asking, name="etcd-read")] = member
+            done, _ = await asyncio.wait(self._pending, timeout=min(pause, max(left, 0.01)), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                last = self._pending.pop(task), task.result()
+                if not isinstance(last[1], Failure):
+                    return last
+            if last is not None and not (self._pending and last[1].elsewhere):
+                return last
+            if not done:
+                for member in set(self._pending.values()):
+                    self._members.suspect(member)
+
+    def stop(self) -> None:
+        for task in self._pending:
+            task.cancel()
 
 
 class CallError(Exception):
