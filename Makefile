@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz ha lint format bench
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha lint format bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,6 +34,9 @@ test-e2e: setup-dev ## real containers, real clients (root)
 fuzz: setup-dev ## odd requests for MINUTES, by hypothesis and by schemathesis against our OpenAPI
 	@test -x .venv-fuzz/bin/schemathesis || (python3 -m venv .venv-fuzz && .venv-fuzz/bin/pip install --quiet --require-virtualenv -r requirements-fuzz.lock)
 	@.venv/bin/python -m tests.fuzz.run --minutes $(MINUTES) --schemathesis .venv-fuzz/bin/schemathesis
+
+robustness: setup-dev ## RUNS (10) histories under faults, judged and noted in docs/reliability.md (root)
+	@.venv/bin/python -m tests.robustness.run --runs $(or $(RUNS),10)
 
 ha: setup-dev ## kill every process of a highly available control plane in turn for MINUTES (5), and judge (root)
 	@.venv/bin/python -m tests.ha.run --minutes $(if $(filter command environment,$(firstword $(origin MINUTES))),$(MINUTES),5)

@@ -4,6 +4,7 @@ Times are of one monotonic clock. Every write puts a value into its object that 
 tells whose write it was.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +81,7 @@ class History:
     reads: list[Read] = field(default_factory=list)
     watches: list[Watched] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)  # of the server as a whole
-    interruptions: int = 0
+    faults: Counter[str] = field(default_factory=Counter)  # what was done to the servers
 
 
 def state_of(obj: dict[str, Any]) -> State:

@@ -1,16 +1,16 @@
-"""Runs clients against a real API server process on SQLite that is killed again and again, and judges what they saw.
+"""Runs clients against real API servers that are killed, paused, cut off and starved again and again, and judges what they saw.
 
 By hand, as long as you like::
 
-    python -m tests.robustness.run --seeds 1-20 --seconds 30
+    python -m tests.robustness.run --world etcd --seeds 1-20 --seconds 30
+    make robustness RUNS=10        # both worlds in turn, with new seeds, noted in docs/reliability.md
 
-``test_kill`` runs the short form. ``FAULTS`` are servers that are broken on purpose (``faulty``), to see the checker object.
+``test_kill`` runs the short forms. ``--fault`` plants a bug into the server (``faulty``), to see the checker object.
 """
 
 import argparse
 import asyncio
 import random
-import signal
 import ssl
 import sys
 import tempfile
@@ -19,76 +19,41 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.robustness import traffic
+from tests.robustness import ledger, traffic
 from tests.robustness.checker import check
 from tests.robustness.history import History, Watched, Write
-from tests.support.daemons import Bench, Daemon, bench
+from tests.robustness.worlds import WORLDS, World
 
 WRITERS = 5
-READY_SECONDS = 30.0
-END_SECONDS = 5.0
+END_SECONDS = 15.0
+REQUEST_SECONDS = 5.0
 
 
-class Server:
-    """The process under test."""
-
-    def __init__(self, made: Bench, fault: str) -> None:
-        self._bench, self._fault = made, fault
-        self._daemon: Daemon | None = None
-
-    async def start(self) -> None:
-        environment = {"PYB_FAULT": self._fault} if self._fault else None
-        module = "tests.robustness.faulty" if self._fault else "cli"
-        flags = self._bench.apiserver_flags()
-        self._daemon = await asyncio.to_thread(self._bench.start, "apiserver", *flags, environment=environment, module=module)
-        await asyncio.to_thread(self._bench.wait, self._daemon, self._ready, READY_SECONDS)
-
-    def _ready(self) -> bool:
-        return self._bench.get("/readyz").status == 200
-
-    async def interrupt(self, number: signal.Signals) -> None:
-        assert self._daemon is not None
-        self._daemon.process.send_signal(number)
-        await asyncio.to_thread(self._daemon.process.wait)
-
-    async def pause(self, seconds: float) -> None:
-        assert self._daemon is not None
-        self._daemon.process.send_signal(signal.SIGSTOP)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self._daemon.process.send_signal(signal.SIGCONT)
-
-
-async def trouble(server: Server, history: History, choose: random.Random, seconds: float) -> None:
-    """Kill -9 most of the time; now and then a clean stop, or a pause as of a busy machine."""
+async def trouble(world: World, history: History, choose: random.Random, seconds: float) -> None:
+    """One fault after another, with a moment in between."""
     end = time.monotonic() + seconds
+    names, weights = list(world.faults), list(world.faults.values())
     while time.monotonic() < end:
         await asyncio.sleep(0.3 + choose.random() * 2.5)
-        kind = choose.random()
-        if kind < 0.15:
-            await server.pause(choose.random())
-            continue
-        await server.interrupt(signal.SIGTERM if kind < 0.3 else signal.SIGKILL)
-        history.interruptions += 1
-        await server.start()
+        (fault,) = choose.choices(names, weights)
+        await world.trouble(fault, choose)
+        history.faults[fault] += 1
 
 
-async def episode(folder: Path, seed: int, seconds: float, fault: str = "") -> History:
+async def episode(folder: Path, seed: int, seconds: float, fault: str = "", kind: str = "sqlite") -> History:
     """One history. Everything random follows from ``seed``, but for the timing of processes."""
     history = History()
-    with bench(folder / "c") as made:
-        server = Server(made, fault)
-        await server.start()
-        tls = ssl.create_default_context(cafile=str(made.pki / "ca.crt"))
+    async with WORLDS[kind](folder, fault) as world:
+        tls = ssl.create_default_context(cafile=str(world.ca))
         connector = aiohttp.TCPConnector(ssl=tls, limit=0)
-        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=20)) as session:
-            target = traffic.Target(f"https://127.0.0.1:{made.port}", made.token, session, history)
-            await _drive(target, server, seed, seconds)
+        limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS if len(world.urls) > 1 else 20)
+        async with aiohttp.ClientSession(connector=connector, timeout=limits) as session:
+            target = traffic.Target(world.urls, world.token, session, history, choose=random.Random(f"{seed} way"))
+            await _drive(target, world, seed, seconds)
     return history
 
 
-async def _drive(target: traffic.Target, server: Server, seed: int, seconds: float) -> None:
+async def _drive(target: traffic.Target, world: World, seed: int, seconds: float) -> None:
     history = target.history
     start = (await traffic.list_all(target)).revision
     watched = [Watched("a watch of all", start), Watched("another watch of all", start)]
@@ -104,8 +69,9 @@ async def _drive(target: traffic.Target, server: Server, seed: int, seconds: flo
                 working.create_task(traffic.Writer(target, f"w{number}", random.Random(f"{seed} write {number}")).run())
             working.create_task(traffic.read(target, random.Random(f"{seed} read")))
             working.create_task(traffic.stream(target, random.Random(f"{seed} stream")))
-            await trouble(server, history, random.Random(f"{seed} trouble"), seconds)
+            await trouble(world, history, random.Random(f"{seed} trouble"), seconds)
             target.stopping.set()
+        await world.calm()
         await _finish(target)
         _, stuck = await asyncio.wait(following, timeout=END_SECONDS)
         target.over.set()
@@ -115,17 +81,32 @@ async def _drive(target: traffic.Target, server: Server, seed: int, seconds: flo
 async def _finish(target: traffic.Target) -> None:
     """A last write in each colour, which tells watches to stop, and a last list."""
     for color in traffic.COLORS:
-        name = f"{traffic.LAST}-{color}"
+        if not await _last_write(target, color):
+            target.over.set()
+            return
+    target.history.reads.append(await traffic.list_all(target))
+
+
+async def _last_write(target: traffic.Target, color: str) -> bool:
+    """With everything in order again it must succeed; an answer may yet be lost with a connection that had been cut."""
+    said = ""
+    for attempt in range(20):
+        name = f"{traffic.LAST}-{color}-{attempt}"
         write = Write("create", f"default/{name}", time.monotonic(), name)
         body = {"metadata": {"name": name, "labels": {"color": color}}, "data": {"v": name}}
         target.history.writes.append(write)
-        status, answer = await target.send("POST", "/api/v1/namespaces/default/configmaps", body)
-        if status >= 300:
-            target.history.troubles.append(f"after all restarts a write is answered with {status}: {answer.get('message')}")
-            target.over.set()
-            return
-        traffic.acknowledge(write, status, answer)
-    target.history.reads.append(await traffic.list_all(target))
+        try:
+            status, answer = await target.send("POST", "/api/v1/namespaces/default/configmaps", body)
+        except traffic.LOST as error:
+            said = repr(error)
+        else:
+            if status < 300:
+                traffic.acknowledge(write, status, answer)
+                return True
+            said = f"{status}: {answer.get('message')}"
+        await asyncio.sleep(0.5)
+    target.history.troubles.append(f"after all trouble a write is answered with {said}")
+    return False
 
 
 def report(history: History) -> str:
@@ -134,26 +115,40 @@ def report(history: History) -> str:
     events = sum(len(watched.events) for watched in history.watches)
     return (
         f"{len(history.writes)} writes ({acknowledged} acknowledged, {lost} without an answer), {len(history.reads)} lists, "
-        f"{events} events in {len(history.watches)} watches, {history.interruptions} restarts"
+        f"{events} events in {len(history.watches)} watches"
     )
+
+
+def run_one(kind: str, seed: int, seconds: float, fault: str) -> tuple[History, list[str]]:
+    """One history and what is wrong with it."""
+    with tempfile.TemporaryDirectory(prefix="pyb-robust-", ignore_cleanup_errors=True) as folder:
+        history = asyncio.run(episode(Path(folder), seed, seconds, fault, kind))
+    return history, check(history)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", choices=sorted(WORLDS), default="sqlite")
     parser.add_argument("--seeds", default="1-5", help="a number, or FIRST-LAST")
+    parser.add_argument("--runs", type=int, help="so many with new seeds, the worlds in turn, noted in the ledger")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--fault", default="")
     options = parser.parse_args()
-    first, _, last = options.seeds.partition("-")
+    if options.runs:
+        planned = [(kind, seed, True) for kind, seed in ledger.plan(options.runs, sorted(WORLDS))]
+    else:
+        first, _, last = options.seeds.partition("-")
+        planned = [(options.world, seed, False) for seed in range(int(first), int(last or first) + 1)]
     bad = 0
-    for seed in range(int(first), int(last or first) + 1):
-        with tempfile.TemporaryDirectory(prefix="pyb-robust-") as folder:
-            history = asyncio.run(episode(Path(folder), seed, options.seconds, options.fault))
-        found = check(history)
+    for kind, seed, noted in planned:
+        history, found = run_one(kind, seed, options.seconds, options.fault)
         verdict = "good" if not found else f"{len(found)} BROKEN PROMISES"
-        lines = [f"seed {seed}: {report(history)}: {verdict}", *(f"  {line}" for line in found[:20])]
+        faults = ", ".join(f"{count} {name}" for name, count in sorted(history.faults.items()))
+        lines = [f"{kind}, seed {seed}: {report(history)}; {faults}: {verdict}", *(f"  {line}" for line in found[:20])]
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
+        if noted:
+            ledger.note(ledger.Row(kind, seed, options.seconds, faults, report(history), verdict))
         bad += bool(found)
     return 1 if bad else 0
 

@@ -29,14 +29,19 @@ LOST = (aiohttp.ClientError, ConnectionError, TimeoutError, asyncio.IncompleteRe
 
 @dataclass
 class Target:
-    """The API server, up or not."""
+    """The API servers, up or not. Every request goes to one of them at random."""
 
-    url: str
+    urls: list[str]
     token: str
     session: aiohttp.ClientSession
     history: History
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # no further writes and lists
     over: asyncio.Event = field(default_factory=asyncio.Event)  # watches need not wait for the end either
+    choose: random.Random = field(default_factory=random.Random)
+
+    @property
+    def url(self) -> str:
+        return self.choose.choice(self.urls)
 
     async def send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}

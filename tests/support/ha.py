@@ -180,7 +180,8 @@ def _start(plane: Plane, keys: Path, places: Sequence[Machine], masters: int) ->
                 flags += [f"--root-ca-file={plane.ca}", f"--service-account-private-key-file={keys / 'sa.key'}"]
             plane.daemons[f"{verb}-{number}"] = daemon(f"{verb}-{number}", machine, verb, flags)
     _wait(plane, "apiserver-0", lambda: plane.kubectl("get", "--raw", "/readyz") == "ok")
-    _wait(plane, "controller-manager-0", lambda: plane.kubectl("get", "serviceaccount", "default", "-o", "name"))
+    if masters:
+        _wait(plane, "controller-manager-0", lambda: plane.kubectl("get", "serviceaccount", "default", "-o", "name"))
 
 
 def apiserver_flags(plane: Plane, keys: Path, machine: Machine, number: int) -> list[str]:
