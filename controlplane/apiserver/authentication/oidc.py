@@ -5,11 +5,13 @@ A provider that cannot be reached costs its own users their entry and nobody els
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from component import logs
 from controlplane.apiserver.authentication.claims import Mapper
+from controlplane.apiserver.authentication.distributed_claims import FetchToken, expanded
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
 from controlplane.apiserver.authentication.issuers import Issuer
 
@@ -20,6 +22,7 @@ _log = logs.get(__name__)
 _AGAIN_SECONDS = 10.0  # between two looks for keys: made-up key ids must not hammer the provider
 _MOST_BYTES = 1 << 20
 _WAIT_SECONDS = 10.0
+_MOST_OTHERS = 8
 
 
 class Issuers:
@@ -46,10 +49,18 @@ class Issuers:
 
 
 class IDTokens:
-    def __init__(self, issuer: Issuer, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        issuer: Issuer,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        fetch_token: FetchToken | None = None,
+    ) -> None:
         self._issuer, self._clock = issuer, clock
         self._mapper = Mapper(issuer)
         self._fetch = fetch or fetcher(issuer.authority)
+        self._fetch_token = fetch_token or token_fetcher(issuer.authority)
+        self._others: dict[str, IDTokens] = {}  # issuers of distributed claims, by their addresses
         self._keys: dict[str, Any] = {}
         self._looked = -_AGAIN_SECONDS
         self._looking = asyncio.Lock()
@@ -68,7 +79,29 @@ class IDTokens:
             return None
         if claimed.get("iss") != self._issuer.url:
             return None
-        return self._mapper.user(await self._verified(token, str(header.get("kid") or "")))
+        claims: Mapping[str, Any] = await self._verified(token, str(header.get("kid") or ""))
+        claims = await expanded(claims, self._issuer.groups_claim, self._fetch_token, self._verified_by_issuer)
+        return self._mapper.user(claims)
+
+    async def _verified_by_issuer(self, token: str) -> Mapping[str, Any]:
+        """The claims of a token that somebody else may have issued; who, it says itself."""
+        import jwt
+
+        try:
+            header = jwt.get_unverified_header(token)
+            url = str(jwt.decode(token, options={"verify_signature": False}).get("iss") or "")
+        except jwt.InvalidTokenError:
+            raise AuthenticationFailed("oidc: a distributed claim is no token") from None
+        key_id = str(header.get("kid") or "")
+        if url == self._issuer.url:
+            return await self._verified(token, key_id)
+        other = self._others.get(url)
+        if other is None:
+            if len(self._others) >= _MOST_OTHERS or not url.startswith("https://"):
+                raise AuthenticationFailed(f"oidc: a distributed claim of {url!r} is not believed")
+            named = replace(self._issuer, url=url, discovery="")
+            other = self._others[url] = IDTokens(named, self._fetch, self._clock, self._fetch_token)
+        return await other._verified(token, key_id)
 
     async def _verified(self, token: str, key_id: str) -> dict[str, Any]:
         import jwt
@@ -126,29 +159,44 @@ def fetcher(authority: str) -> Fetch:
     """Over TLS, with a bound on size and time; redirects are not followed."""
 
     async def fetch(url: str) -> Any:
-        import aiohttp
         import orjson
 
-        from component.tls import client_context
-
-        if not url.startswith("https://"):
-            raise ValueError(f"{url!r} is no https URL")
-        limit = aiohttp.ClientTimeout(total=_WAIT_SECONDS)
-        connector = aiohttp.TCPConnector(ssl=client_context(ca_data=authority or None))
-        try:
-            async with (
-                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
-                session.get(url, allow_redirects=False) as answer,
-            ):
-                if answer.status != 200:
-                    raise ValueError(f"{url} answers {answer.status}")
-                data = bytearray()
-                async for piece in answer.content.iter_any():
-                    data += piece
-                    if len(data) > _MOST_BYTES:
-                        raise ValueError(f"{url} answers more than {_MOST_BYTES} bytes")
-                return orjson.loads(data)
-        except aiohttp.ClientError as problem:
-            raise OSError(str(problem)) from None
+        return orjson.loads(await _get(url, authority, {}))
 
     return fetch
+
+
+def token_fetcher(authority: str) -> FetchToken:
+    """As :func:`fetcher`, for the tokens of distributed claims."""
+
+    async def fetch(url: str, access_token: str) -> str:
+        headers = {"Authorization": f"Bearer {access_token}"} if access_token else {}
+        return (await _get(url, authority, headers)).decode().strip()
+
+    return fetch
+
+
+async def _get(url: str, authority: str, headers: Mapping[str, str]) -> bytes:
+    import aiohttp
+
+    from component.tls import client_context
+
+    if not url.startswith("https://"):
+        raise ValueError(f"{url!r} is no https URL")
+    limit = aiohttp.ClientTimeout(total=_WAIT_SECONDS)
+    connector = aiohttp.TCPConnector(ssl=client_context(ca_data=authority or None))
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=limit) as session,
+            session.get(url, headers=headers, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise ValueError(f"{url} answers {answer.status}")
+            data = bytearray()
+            async for piece in answer.content.iter_any():
+                data += piece
+                if len(data) > _MOST_BYTES:
+                    raise ValueError(f"{url} answers more than {_MOST_BYTES} bytes")
+            return bytes(data)
+    except aiohttp.ClientError as problem:
+        raise OSError(str(problem)) from None

@@ -45,6 +45,12 @@ class Provider:
         self.asked += 1
         return web.json_response({"issuer": self.url, "jwks_uri": f"{self.url}/keys"})
 
+    async def told(self, request: web.Request) -> web.Response:
+        """Groups that are not in the token itself, for whoever shows the access token."""
+        if request.headers.get("Authorization") != "Bearer access":
+            return web.Response(status=401)
+        return web.Response(text=self.token(groups=["far", "away"]), content_type="application/jwt")
+
     async def listed(self, request: web.Request) -> web.Response:
         keys = [{**RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name} for name, key in self.keys.items()]
         return web.json_response({"keys": keys})
@@ -59,6 +65,7 @@ async def provider(tmp_path: Path) -> AsyncIterator[Provider]:
     app = web.Application()
     app.router.add_get("/.well-known/openid-configuration", made.discovery)
     app.router.add_get("/keys", made.listed)
+    app.router.add_get("/groups", made.told)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls.server_context(tmp_path / "p.crt", tmp_path / "p.key"))
@@ -137,3 +144,27 @@ def test_prefixes_as_the_flags_have_them() -> None:
     assert default_prefix("https://p", "sub", "") == "https://p#"
     assert default_prefix("https://p", "email", "") == ""
     assert default_prefix("https://p", "sub", "-") == ""
+
+
+async def test_groups_that_another_server_tells(provider: Provider) -> None:
+    issuer = Issuer(provider.url, ("kubernetes",), groups_claim="groups", authority=provider.authority)
+    tokens = IDTokens(issuer)
+
+    def elsewhere(**source: str) -> Credentials:
+        names = {"_claim_names": {"groups": "src"}, "_claim_sources": {"src": source}}
+        base = {"iss": provider.url, "aud": "kubernetes", "sub": "jane", "exp": time.time() + 60, **names}
+        return Credentials(bearer_token=jwt.encode(base, provider.keys["one"], "RS256", {"kid": "one"}))
+
+    user = await tokens.authenticate(elsewhere(endpoint=f"{provider.url}/groups", access_token="access"))
+    assert user is not None
+    assert user.groups == ("far", "away")
+    for source in (
+        {"endpoint": f"{provider.url}/groups", "access_token": "wrong"},
+        {"endpoint": f"{provider.url}/keys"},
+        {"endpoint": "http://127.0.0.1:1/groups"},
+    ):
+        with pytest.raises(AuthenticationFailed, match="distributed claim"):
+            await tokens.authenticate(elsewhere(**source))
+    aggregated = await tokens.authenticate(elsewhere(JWT="x.y.z"))
+    assert aggregated is not None
+    assert aggregated.groups == ()
