@@ -4,6 +4,7 @@ TokenReview and SubjectAccessReview, as upstream's webhook mode; answers are rem
 them. The kubelet's ``server.auth`` and the health ports of scheduler and controller manager (``controlplane.hosting``) use it.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -140,28 +141,35 @@ class CertificateUsers:
         """Whether the caller showed any certificate at all."""
         return self._pem is not None and bool(_peer_chain(request))
 
-    def user(self, request: "web.BaseRequest") -> User | None:
+    async def user(self, request: "web.BaseRequest") -> User | None:
         """None without a certificate, and with one that counts for nothing: a token may still be good."""
         if self._pem is None or not (certificate := _peer_chain(request)):
             return None
         bundle = self._pem()
         if (known := self._known.get(certificate)) is not None and known[0] is bundle:
             return known[1]
-        user = self._judge(self._pem, certificate)
+        if self._authorities is None:
+            # the library weighs 11 MB and takes its time to load: for those who are called so, and not on the loop
+            self._authorities = await asyncio.to_thread(_load_authorities, self._pem)
+        user = self._judge(self._authorities, certificate)
         self._known.put(certificate, (bundle, user), _CERTIFICATE_TTL)
         return user
 
-    def _judge(self, pem: Callable[[], bytes], certificate: Sequence[bytes]) -> User | None:
-        from component.client_certificates import Authorities, UntrustedCertificateError  # heavy: for those who are called so
+    def _judge(self, authorities: "Authorities", certificate: Sequence[bytes]) -> User | None:
+        from component.client_certificates import UntrustedCertificateError
 
-        if self._authorities is None:
-            self._authorities = Authorities(pem)
         try:
-            name, groups = self._authorities.subject(certificate, self._clock.now())
+            name, groups = authorities.subject(certificate, self._clock.now())
         except UntrustedCertificateError as refused:
             _log.v(2, "Refused a client certificate", reason=str(refused))
             return None
         return User(name, groups=(*groups, "system:authenticated"))
+
+
+def _load_authorities(pem: Callable[[], bytes]) -> "Authorities":
+    from component.client_certificates import Authorities
+
+    return Authorities(pem)
 
 
 def _peer_chain(request: "web.BaseRequest") -> tuple[bytes, ...]:

@@ -176,7 +176,7 @@ class Guard:
         path = request.path
         if any(path == each or (each.endswith("*") and path.startswith(each[:-1])) for each in self._open):
             return
-        user = self._certificates.user(request) or await self._delegation.token_user(request)
+        user = await self._certificates.user(request) or await self._delegation.token_user(request)
         if user is None:
             if bearer_token(request) is not None or self._certificates.presented(request):
                 raise errors.unauthorized()

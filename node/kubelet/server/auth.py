@@ -37,7 +37,7 @@ class Gate:
 
     async def admit(self, request: web.BaseRequest) -> User:
         """Raises StatusError 401 or 403; 500 when the API server cannot be asked."""
-        user = self._certificates.user(request) or await self._delegation.token_user(request)
+        user = await self._certificates.user(request) or await self._delegation.token_user(request)
         if user is None:
             raise errors.unauthorized()
         verb, subresources = attributes(request.method, request.path)
