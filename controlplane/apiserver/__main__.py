@@ -16,6 +16,7 @@ from component.daemon import Daemon, run
 from component.dynamic_certificates import NamedPair, parse_named_pair
 from component.flags import COMMA_LIST, DURATION, INPUT_FILE, KEY_VALUES, PORT, option, switch, tls_profile, tls_profile_flags
 from controlplane.apiserver import workers
+from controlplane.apiserver.audit.truncate import Bounds
 from controlplane.apiserver.authentication import configuration as authentication_configuration
 from controlplane.apiserver.authentication.issuers import Issuer, checked, default_prefix
 from controlplane.apiserver.authorization import configuration as authorization_configuration
@@ -40,6 +41,15 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def _accepted(name: str, **attributes: Any) -> click.Option:
     """A flag of upstream's that changes nothing here, taken so that existing manifests start."""
     return option(name, hidden=True, **attributes)
+
+
+def _truncation(backend: str) -> list[click.Option]:
+    where = f"--audit-{backend}-truncate"
+    return [
+        switch(f"{where}-enabled", False, "Leave out bodies of audit events that are too large, and such events if need be."),
+        option(f"{where}-max-event-size", type=click.IntRange(min=1), default=100 << 10, help="Bytes of one event."),
+        option(f"{where}-max-batch-size", type=click.IntRange(min=1), default=10 << 20, help="Bytes of events sent together."),
+    ]
 
 
 PARAMS: list[click.Parameter] = [
@@ -81,9 +91,14 @@ PARAMS: list[click.Parameter] = [
     option("--audit-log-path", type=_FILE, help="Append an audit event for every write to this file."),
     option("--audit-log-maxsize", type=int, default=100, help="Megabytes after which the audit log is rotated."),
     option("--audit-log-maxbackup", type=int, default=3, help="Rotated audit logs to keep."),
+    option("--audit-log-maxage", type=click.IntRange(min=0), default=0, help="Days to keep rotated audit logs; 0 for no limit."),
+    *_truncation("log"),
     option("--audit-policy-file", type=INPUT_FILE, help="What is kept of which requests; without it, metadata of writes."),
     option("--audit-webhook-config-file", type=INPUT_FILE, help="Kubeconfig of a server to send audit events to."),
     option("--audit-webhook-batch-max-wait", type=DURATION, default="30s", help="How long events wait for more to go with."),
+    option("--audit-webhook-batch-max-size", type=click.IntRange(min=1), default=400, help="Events sent together at most."),
+    option("--audit-webhook-batch-buffer-size", type=click.IntRange(min=1), default=10_000, help="Events that may wait."),
+    *_truncation("webhook"),
     option("--authorization-mode", type=COMMA_LIST, default="", help="Authorizers, in order [Node,RBAC]."),
     option("--authorization-config", type=INPUT_FILE, help="AuthorizationConfiguration, read again when it changes."),
     option("--authorization-policy-file", type=INPUT_FILE, help="ABAC policies, one JSON object a line."),
@@ -253,7 +268,21 @@ def _audit(options: Mapping[str, Any]) -> Audit:
         options["audit_policy_file"],
         options["audit_webhook_config_file"],
         options["audit_webhook_batch_max_wait"],
+        options["audit_webhook_batch_max_size"],
+        options["audit_webhook_batch_buffer_size"],
+        options["audit_log_maxage"],
+        _bounds(options, "log"),
+        _bounds(options, "webhook"),
     )
+
+
+def _bounds(options: Mapping[str, Any], backend: str) -> Bounds | None:
+    where = f"audit_{backend}_truncate"
+    event, batch = options[f"{where}_max_event_size"], options[f"{where}_max_batch_size"]
+    if event > batch:
+        flags = f"--audit-{backend}-truncate-max-event-size"
+        raise click.UsageError(f"{flags} is {event}: it cannot be more than --audit-{backend}-truncate-max-batch-size, {batch}")
+    return Bounds(event, batch) if options[f"{where}_enabled"] else None
 
 
 def _admission(options: Mapping[str, Any]) -> Admission:

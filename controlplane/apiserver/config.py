@@ -8,6 +8,7 @@ from component.dynamic_certificates import NamedPair
 from component.featuregates import Gates
 from component.features import DEFAULTS
 from component.tls import DEFAULT_PROFILE, Profile
+from controlplane.apiserver.audit.truncate import Bounds
 from controlplane.apiserver.authentication.issuers import Issuer
 from controlplane.apiserver.authorization.entries import AuthorizerEntry
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
@@ -93,6 +94,11 @@ class Audit:
     policy: Path | None = None  # without one: every write, its metadata
     webhook: Path | None = None  # a kubeconfig for the server that takes events
     webhook_wait: float = 30.0  # how long a batch may wait to be full
+    webhook_batch: int = 400  # events in one
+    webhook_buffer: int = 10_000  # events that may wait
+    days: int = 0  # that rotated files are kept, 0 for no limit
+    log_bounds: Bounds | None = None  # None: events are written as they are
+    webhook_bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

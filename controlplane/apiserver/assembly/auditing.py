@@ -25,11 +25,12 @@ async def auditing(config: Audit, stack: contextlib.AsyncExitStack) -> tuple[Sin
     policy = policy_from(read(config.policy)) if config.policy is not None else None
     sinks: list[Sink] = []
     if config.path is not None:
-        file = FileSink(config.path, config.max_megabytes << 20, config.backups)
+        file = FileSink(config.path, config.max_megabytes << 20, config.backups, config.days, config.log_bounds)
         sinks.append(await stack.enter_async_context(file.running()))
     if config.webhook is not None:
         from controlplane.apiserver.audit.webhook import WebhookSink  # brings an HTTP client, which most servers need not
 
-        hook = WebhookSink(config.webhook, config.webhook_wait)
+        sizes = {"size": config.webhook_batch, "buffer": config.webhook_buffer}
+        hook = WebhookSink(config.webhook, config.webhook_wait, **sizes, bounds=config.webhook_bounds)
         sinks.append(await stack.enter_async_context(hook.running()))
     return (Both(sinks) if len(sinks) > 1 else next(iter(sinks), None)), policy

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from apimachinery.codecs import yaml
+from apimachinery.codecs import protobuf, yaml
 from apimachinery.errors import StatusError
 from controlplane.apiserver.audit.policy import Level, Verdict
 
@@ -41,10 +41,12 @@ class Record:
 
 
 def _decoded(data: bytes, media_type: str) -> Any:
-    """None for what is neither JSON nor YAML."""
-    if not data or "protobuf" in media_type or "text/" in media_type:
+    """None for what is no object in JSON, YAML or protobuf."""
+    if not data or "text/" in media_type:
         return None
     try:
+        if "protobuf" in media_type:
+            return protobuf.decode(data)
         return yaml.decode(data) if "yaml" in media_type else orjson.loads(data)
-    except (orjson.JSONDecodeError, StatusError):
+    except (ValueError, StatusError):
         return None

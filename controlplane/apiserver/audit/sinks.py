@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from apimachinery.codecs.json import encode
+from controlplane.apiserver.audit.truncate import Bounds, fitted
 
 log = logging.getLogger(__name__)
 _QUEUE = 10_000  # lines; when the disk is slower than this for long, lines are dropped and counted
@@ -24,10 +26,14 @@ class Sink(Protocol):
 
 
 class FileSink:
-    """Appends to ``path``; past ``max_bytes`` the file is renamed to ``.1`` and so on, ``backups`` of them are kept."""
+    """Appends to ``path``; past ``max_bytes`` the file is renamed to ``.1`` and so on, ``backups`` of them are kept.
 
-    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+    None of those for longer than ``days``, if that is not 0. ``bounds`` cuts events short.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, backups: int, days: float = 0, bounds: Bounds | None = None) -> None:
         self._path, self._max_bytes, self._backups = path, max_bytes, backups
+        self._days, self._bounds = days, bounds
         self._queue: deque[dict[str, Any]] = deque()
         self._some = asyncio.Event()
         self.dropped = 0
@@ -59,7 +65,13 @@ class FileSink:
                 await asyncio.to_thread(self._append, self._take(_BATCH))
 
     def _take(self, count: int) -> list[bytes]:
-        return [encode(self._queue.popleft()) for _ in range(min(count, len(self._queue)))]
+        events = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
+        bounds = self._bounds
+        if bounds is None:
+            return [encode(event) for event in events]
+        lines = [line for event in events if (line := fitted(event, bounds.event)) is not None]
+        self.dropped += len(events) - len(lines)
+        return lines
 
     def _append(self, lines: list[bytes]) -> None:
         if not lines:
@@ -74,6 +86,7 @@ class FileSink:
             log.error("audit log %s cannot be written, %d lines lost: %s", self._path, len(lines), problem)
 
     def _rotate(self) -> None:
+        self._drop_old()
         if not self._max_bytes or not self._path.exists() or self._path.stat().st_size < self._max_bytes:
             return
         for number in range(self._backups - 1, 0, -1):
@@ -84,3 +97,12 @@ class FileSink:
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         else:
             self._path.unlink()
+
+    def _drop_old(self) -> None:
+        if not self._days:
+            return
+        oldest = time.time() - self._days * 86_400
+        for number in range(1, self._backups + 1):
+            rotated = self._path.with_name(f"{self._path.name}.{number}")
+            if rotated.exists() and rotated.stat().st_mtime < oldest:
+                rotated.unlink()
