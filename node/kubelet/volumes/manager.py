@@ -122,10 +122,11 @@ class Manager:
             del self._names[key]
         try:
             # subpath binds point into the volumes, so they go first; what drivers have mounted they unmount themselves
-            await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS,))
             if self._csi is not None:
+                if await asyncio.to_thread(records.of_pod, pod_dir):
+                    await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS,))
                 await self._csi.tear_down(uid, pod_dir)
-            await asyncio.to_thread(mounts.clear, pod_dir, (VOLUMES, DEVICES, PLUGINS))
+            await asyncio.to_thread(mounts.clear, pod_dir, (SUBPATHS, VOLUMES, DEVICES, PLUGINS))
         except (OSError, VolumeError) as error:
             raise VolumeError(f"volumes of pod {uid} cannot be removed: {error}") from error
 
