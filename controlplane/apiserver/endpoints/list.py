@@ -1,23 +1,26 @@
 """LIST: the cached bytes of each item joined to pieces; nothing is decoded or encoded unless another form is asked for."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import orjson
 
 from apimachinery.codecs import negotiate, protobuf
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.endpoints import table
 from controlplane.apiserver.endpoints.options import list_options
-from controlplane.apiserver.endpoints.respond import accepted, compress, value_reply
+from controlplane.apiserver.endpoints.respond import accepted, compress, to_yaml, value_reply
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.storage.interface import ListResult
 from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.info import is_true
 from controlplane.apiserver.wire.pieces import PIECE, Pieces
 from controlplane.apiserver.wire.reply import Reply
+from controlplane.apiserver.wire.turns import take_turn
 
 SHARED = 8 << 20  # bytes of a list that are kept for the next who asks
 _END = b"]}"
-_TURN = 50  # objects encoded as protobuf between two turns of the loop
+_TURN = 50  # objects encoded as protobuf or indented in one turn of the loop
 PARTIAL_LIST = "PartialObjectMetadataList"
 
 
@@ -34,8 +37,10 @@ async def list_(call: Call, scope: Scope) -> Reply:
         reply = Reply(200, streamed(scope, found))
     elif wanted.name == negotiate.PROTOBUF and (body := await packed(scope, found)) is not None:
         reply = Reply(200, body, negotiate.PROTOBUF)
+    elif wanted.name == negotiate.YAML:
+        reply = Reply(200, await in_yaml(scope, found), negotiate.YAML)
     else:
-        reply = value_reply(call, listed(scope, found), wanted)
+        reply = Reply(200, await indented(scope, found, is_true(call.query.get("pretty"))))
     return compress(call, scope, reply)
 
 
@@ -76,12 +81,12 @@ async def packed(scope: Scope, found: ListResult) -> Pieces | None:
     if items is None:
         items = []
         for start in range(0, len(found.entries), _TURN):
+            await take_turn()
             items.append(b"".join([make(entry.decode()) for entry in found.entries[start : start + _TURN]]))
-            await asyncio.sleep(0)
         if found.memo is not None and (size := sum(map(len, items))) <= SHARED:
             found.memo.keep("protobuf", items, size)
     length = sum(map(len, items))
-    metadata = {"resourceVersion": str(found.revision), **_paging(found)}
+    metadata = _metadata(found)
     lead, tail = protobuf.list_frame(gvk.api_version, gvk.kind, metadata, length)
     return Pieces(lead, (*items, tail), length + len(tail))
 
@@ -121,15 +126,40 @@ def _head(scope: Scope, found: ListResult) -> bytes:
     return f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['.encode()
 
 
-def listed(scope: Scope, found: ListResult) -> dict[str, Any]:
-    """The list as a value, for YAML and pretty printing."""
+async def in_yaml(scope: Scope, found: ListResult) -> Pieces:
+    """The list as YAML, which takes milliseconds an object: everybody else has a turn between two of them."""
     gvk = scope.info.gvk
-    return {
-        "kind": f"{gvk.kind}List",
-        "apiVersion": gvk.api_version,
-        "metadata": {"resourceVersion": str(found.revision), **_paging(found)},
-        "items": [_without_type(entry.decode()) for entry in found.entries],
-    }
+    pieces: list[bytes] = []
+    for entry in found.entries:
+        await take_turn()
+        pieces.append(to_yaml([_without_type(entry.decode())]))
+    lead = to_yaml({"apiVersion": gvk.api_version}) + (b"items:\n" if pieces else b"items: []\n")
+    pieces.append(to_yaml({"kind": f"{gvk.kind}List", "metadata": _metadata(found)}))
+    return Pieces(lead, pieces, sum(map(len, pieces)))
+
+
+async def indented(scope: Scope, found: ListResult, pretty: bool) -> Pieces | bytes:
+    """The list as JSON for people, or as it always is where they say that they do not want it so."""
+    if not pretty:
+        return streamed(scope, found)
+    gvk = scope.info.gvk
+    value = {"kind": f"{gvk.kind}List", "apiVersion": gvk.api_version, "metadata": _metadata(found), "items": []}
+    whole = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    if not found.entries:
+        return whole
+    pieces: list[bytes] = []
+    for start in range(0, len(found.entries), _TURN):
+        await take_turn()
+        group = found.entries[start : start + _TURN]
+        shown = (orjson.dumps(_without_type(entry.decode()), option=orjson.OPT_INDENT_2) for entry in group)
+        pieces.append(b"".join(b",\n    " + one.replace(b"\n", b"\n    ") for one in shown))
+    pieces[0] = pieces[0][1:]
+    pieces.append(b"\n  ]\n}")
+    return Pieces(whole.removesuffix(b"]\n}"), pieces, sum(map(len, pieces)))
+
+
+def _metadata(found: ListResult) -> dict[str, Any]:
+    return {"resourceVersion": str(found.revision), **_paging(found)}
 
 
 def _without_type(obj: dict[str, Any]) -> dict[str, Any]:

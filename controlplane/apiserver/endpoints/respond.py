@@ -65,7 +65,7 @@ def value_reply(call: Call, value: Object, wanted: MediaType | None = None, stat
     return Reply(status, encode(value))
 
 
-def to_yaml(value: Object) -> bytes:
+def to_yaml(value: Any) -> bytes:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -10,7 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import orjson
 import pytest
+import yaml
 
 from controlplane.apiserver.wire import reply
 from tests.support.apiserver import TestServer
@@ -293,3 +295,21 @@ async def test_metrics_count_requests(server: TestServer) -> None:
     text = (await server.request("GET", "/metrics")).body.decode()
     assert 'apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="configmaps"' in text
     assert "apiserver_request_duration_seconds_bucket{" in text
+
+
+@pytest.mark.parametrize("count", [0, 1, 60])
+async def test_a_list_in_forms_for_people_says_the_same(server: TestServer, count: int) -> None:
+    """It is made object by object, and looks as if it had been made at once."""
+    await server.request("POST", "/api/v1/namespaces", {"metadata": {"name": "forms"}})
+    for number in range(count):
+        data = {"metadata": {"name": f"m{number:02}"}, "data": {"text": 'two\nlines "quoted"', "more": "ü: - [x]"}}
+        assert (await server.request("POST", "/api/v1/namespaces/forms/configmaps", data)).status == 201
+    path = "/api/v1/namespaces/forms/configmaps"
+    plain = (await server.request("GET", path)).json
+    assert len(plain["items"]) == count
+    pretty = await server.request("GET", f"{path}?pretty=true")
+    assert pretty.body == orjson.dumps(plain, option=orjson.OPT_INDENT_2)
+    as_yaml = await server.request("GET", path, headers={"Accept": "application/yaml"})
+    assert as_yaml.headers["Content-Type"] == "application/yaml"
+    assert yaml.safe_load(as_yaml.body) == plain
+    assert as_yaml.body.decode() == yaml.safe_dump(plain, sort_keys=True, allow_unicode=True)
