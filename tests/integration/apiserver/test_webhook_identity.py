@@ -72,3 +72,19 @@ async def test_another_server_decides(tmp_path: Path, reviewer: Reviewer) -> Non
         assert (await server.request("GET", PODS, token="third-token")).status == 401
         assert (await server.request("GET", "/api/v1/nodes", token="jane-token")).status == 403
         assert (await server.request("GET", PODS, token="jane-token")).status == 200  # remembered
+
+
+async def test_a_server_of_the_older_versions_is_asked_in_its_own_words(tmp_path: Path, reviewer: Reviewer) -> None:
+    config, _ = prepare(tmp_path, "memory")
+    hook = tmp_path / "hook.json"
+    versions = ("v1beta1", "v1beta1")
+    identity = replace(config.identity, token_webhook=hook, access_webhook=hook, authorization_modes=("Webhook",))
+    identity = replace(identity, webhook_versions=versions)
+    async with running_apiserver(directory=tmp_path, identity=identity) as server:
+        assert (await server.request("GET", PODS, token="jane-token")).status == 200
+    asked = {each["kind"]: each for each in reviewer.asked if each["spec"].get("user", "jane") == "jane"}
+    assert asked["TokenReview"]["apiVersion"] == "authentication.k8s.io/v1beta1"
+    review = asked["SubjectAccessReview"]
+    assert review["apiVersion"] == "authorization.k8s.io/v1beta1"
+    assert review["spec"]["group"] == ["dev", "system:authenticated"]
+    assert "groups" not in review["spec"]
