@@ -41,7 +41,7 @@ def client(folder: Path, ca: x509.KeyPair, name: str, trusted: Path) -> ssl.SSLC
 
 
 async def becomes(ask: Callable[[], Awaitable[str]], wanted: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while await ask() != wanted:  # noqa: ASYNC110 - nothing tells us when
             await asyncio.sleep(0.05)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from cli.secrets import rewrite_all
 from component.errors import OperatorError
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
+from controlplane.apiserver.storage.encryption import transformers
 from controlplane.apiserver.storage.interface import Put
 from tests.support.apiserver import TestServer, running_apiserver
 from tests.support.encryption import IDENTITY, cipher, kms, write
@@ -230,3 +232,63 @@ async def test_an_unknown_resource_is_named(tmp_path: Path) -> None:
     async with running_apiserver() as server:
         with pytest.raises(click.ClickException, match="doesn't have a resource 'sekrets'"):
             await rewrite_all(server.kubeconfig, ["sekrets"], quiet=True)
+
+
+async def test_a_plugin_that_starts_later_than_the_server_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers, "PRIME_PAUSE", 0.05)
+    monkeypatch.setattr("controlplane.apiserver.storage.encryption.kms.FAILED_SECONDS", 0.0)
+    socket = tmp_path / "kms.sock"
+    write(tmp_path / "encryption.json", kms(socket))
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def later() -> None:
+            await asyncio.sleep(0.5)
+            await stack.enter_async_context(running_plugin(socket))
+
+        starting = asyncio.ensure_future(later())
+        async with running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+            assert starting.done()
+            await create(server, "one")
+            assert await value_of(server, "one") == VALUE
+
+
+async def test_without_its_plugin_a_server_with_secrets_waits_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long: nobody may be served as if there were no Secrets."""
+    socket = tmp_path / "kms.sock"
+    write(tmp_path / "encryption.json", kms(socket))
+    async with running_plugin(socket) as plugin, running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)) as server:
+        await create(server, "one")
+    monkeypatch.setattr(transformers, "PRIME_SECONDS", 0.0)
+    monkeypatch.setattr("controlplane.apiserver.storage.encryption.kms.FAILED_SECONDS", 0.0)
+    async with contextlib.AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(
+            stack.enter_async_context(running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)))
+        )
+        await asyncio.sleep(1.5)
+        assert not starting.done()
+        said = 'unable to transform key "/registry/secrets/default/one": failed to perform status section of the healthz check'
+        assert any(said in record.getMessage() for record in caplog.records)
+        await stack.enter_async_context(running_plugin(socket, plugin))
+        async with asyncio.timeout(30):
+            server = await starting
+        assert await value_of(server, "one") == VALUE
+
+
+async def test_a_plugin_that_goes_away_is_unhealthy_and_secrets_can_still_be_read(tmp_path: Path) -> None:
+    socket = tmp_path / "kms.sock"
+    write(tmp_path / "encryption.json", kms(socket))
+    async with contextlib.AsyncExitStack() as stack:
+        plugin = await stack.enter_async_context(running_plugin(socket))
+        server = await stack.enter_async_context(running_apiserver("sqlite", tmp_path, storage=storage(tmp_path)))
+        await create(server, "one")
+        plugin.healthz = "sealed"
+        encryption = server.running.encryption
+        assert encryption is not None
+        encryption._providers.plugins[0]._answered = float("-inf")  # it is time to look again
+        told = await server.request("GET", "/healthz/kms-providers")
+        assert told.status == 500
+        assert "got unexpected healthz status: sealed" in told.body.decode()
+        assert await value_of(server, "one") == VALUE
+        await create(server, "two")  # for three minutes

@@ -44,7 +44,7 @@ class Cluster:
         return list((await self.admin.list(CERTIFICATE_SIGNING_REQUESTS))["items"])
 
     async def join(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             await bootstrap.bootstrap(self.files, NODE, RealClock())
 
     async def whoami(self) -> str:
@@ -186,7 +186,7 @@ async def test_a_certificate_that_expired_while_it_ran_is_asked_for_by_the_token
     store = CertificateStore(cluster.files.certificates, "kubelet-client")
     store.update(x509.issue(ca, wanted, now=datetime.now(UTC) - timedelta(days=2)), datetime.now(UTC))
     async with certificates(cluster, rotate_certificates=True) as kept:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             assert await kept.rotations["client"].step() is not None
     assert await cluster.whoami() == f"system:node:{NODE}"
 
@@ -202,8 +202,8 @@ async def test_a_serving_certificate_waits_for_somebody_to_approve_it(cluster: C
         rotation = kept.rotations["server"]
         stepping = asyncio.ensure_future(rotation.step())
         serving = asyncio.ensure_future(kept.serving_files())
-        async with asyncio.timeout(20):
-            waiting = await eventually(lambda: serving_requests(cluster))
+        async with asyncio.timeout(40):
+            waiting = await eventually(lambda: serving_requests(cluster), within=30)
             await asyncio.sleep(0.5)
             assert not serving.done()
             name = waiting[0]["metadata"]["name"]
@@ -265,4 +265,4 @@ async def test_an_expired_token_is_removed_and_no_other(cluster: Cluster) -> Non
     async def gone() -> bool:
         return await left() == {"bbbbbb", "cccccc"}
 
-    await eventually(gone)
+    await eventually(gone, within=30)

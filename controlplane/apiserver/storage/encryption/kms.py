@@ -59,9 +59,7 @@ class Kms:
     # ------------------------------------------------------------------ values
 
     async def from_storage(self, data: bytes, key: bytes) -> tuple[bytes, bool]:
-        stored = _decode(data)
-        if (state := self._state) is None:
-            raise KeyUnavailableError("got unexpected nil transformer")
+        stored, state = _decode(data), await self._ready()
         source = Encrypted(stored.encryptedDEKSource, stored.keyID, dict(stored.annotations))
         transformer = await self._transformer(stored.encryptedDEKSourceType, source)
         value, stale = await transformer.from_storage(stored.encryptedData, key)
@@ -69,13 +67,20 @@ class Kms:
         return value, stale or not derived or stored.keyID != state.source.key_id
 
     async def to_storage(self, data: bytes, key: bytes) -> bytes:
-        if (state := self._state) is None:
-            raise KeyUnavailableError("got unexpected nil transformer")
+        state = await self._ready()
         if self._clock.monotonic() > state.expires:
             raise KeyUnavailableError(f'encryptedDEKSource with keyID hash "{key_hash(state.source.key_id)}" expired')
         stored = _object(state.source, await state.transformer.to_storage(data, key))
         encoded: bytes = stored.SerializeToString(deterministic=True)
         return encoded
+
+    async def _ready(self) -> _State:
+        """What the plugin last said; it is asked as long as it has said nothing. Raises KeyUnavailableError."""
+        if self._state is None:
+            await self.check()
+        if self._state is None:
+            raise KeyUnavailableError("got unexpected nil transformer")
+        return self._state
 
     async def _transformer(self, kind: int, source: Encrypted) -> Transformer:
         """For a stored source: remembered, or decrypted by the plugin."""
