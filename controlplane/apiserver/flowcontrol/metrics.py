@@ -49,6 +49,8 @@ _LEVEL_GAUGES: tuple[tuple[str, str, Callable[[Level], float]], ...] = (
     ("demand_seats_smoothed", "Smoothed seat demands", lambda one: one.demand.smoothed),
     ("target_seats", "Seat allocation targets", lambda one: one.target),
     ("current_r", "R(time of last change)", lambda one: one.queues.progress),
+    ("dispatch_r", "R(time of last dispatch)", lambda one: one.queues.dispatched_at),
+    ("latest_s", "S(most recently dispatched request)", lambda one: one.queues.latest_start),
 )
 _FLOW_GAUGES: tuple[tuple[str, str, Callable[[FlowStats], float]], ...] = (
     (
@@ -130,8 +132,25 @@ class FlowMetrics(Collector):
             for level, held in levels.items():
                 gauge.add_metric((level,), read(held))
             yield gauge
+        yield from self._next_starts()
         text = "Fair fraction of server's concurrency to allocate to each priority level that can use it"
         yield GaugeMetricFamily(_PREFIX + "seat_fair_frac", text, value=self._control.fair)
+
+    def _next_starts(self) -> Iterator[Metric]:
+        texts = (
+            ("next_s_bounds", "min and max, over queues, of S(oldest waiting request in queue)"),
+            (
+                "next_discounted_s_bounds",
+                "min and max, over queues, of S(oldest waiting request in queue) - estimated work in progress",
+            ),
+        )
+        for place, (name, text) in enumerate(texts):
+            gauge = GaugeMetricFamily(_PREFIX + name, text, labels=("priority_level", "bound"))
+            for level, held in self._control.levels.items():
+                if starts := [pair[place] for pair in held.queues.next_starts()]:
+                    gauge.add_metric((level, "min"), min(starts))
+                    gauge.add_metric((level, "max"), max(starts))
+            yield gauge
 
     def _flows(self) -> Iterator[Metric]:
         stats = self._control.stats

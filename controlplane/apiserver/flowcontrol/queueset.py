@@ -98,6 +98,7 @@ class QueueSet:
         self.counts = Counts()
         self.executing = self.seats = self.waiting = self.waiting_seats = 0
         self.progress = 0.0
+        self.dispatched_at = self.latest_start = 0.0  # progress at the last dispatch, and where that request began virtually
         self.peak = 0  # of seats in use and wanted, since the last reading
         self.times: dict[tuple[int, int, int, int], float] = {}  # seconds in each state: executing, seats, waiting, wanted
         self.on_full: Callable[[], None] | None = None  # called when there are many states, so that somebody reads them
@@ -223,6 +224,10 @@ class QueueSet:
         peak, self.peak = self.peak, self.seats + self.waiting_seats
         return peak
 
+    def next_starts(self) -> Sequence[tuple[float, float]]:
+        """For each queue in which somebody waits: where the next one begins virtually, and that without the work in progress."""
+        return [(queue.next_dispatch, queue.next_dispatch - queue.seats * GUESS) for queue in self._occupied]
+
     def queues(self) -> Sequence[_Queue]:
         """For dumps and metrics; not to be changed."""
         return self._queues
@@ -334,6 +339,7 @@ class QueueSet:
         request.started = now
         queue.executing += 1
         queue.seats += work.seats
+        self.dispatched_at, self.latest_start = self.progress, queue.next_dispatch
         queue.next_dispatch += work.total
         self.executing += 1
         self.seats += work.seats

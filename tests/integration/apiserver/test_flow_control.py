@@ -255,3 +255,51 @@ async def test_a_timeout_of_ones_own_ends_a_request(server: TestServer) -> None:
     async with server.session.post(f"{server.url}{MAPS}?timeout=200ms", data=never(), headers=headers, ssl=server.tls) as answer:
         assert answer.status == 504
         assert (await answer.json())["message"] == "Timeout: request did not complete within the allotted timeout"
+
+
+async def test_metrics_have_upstreams_names(server: TestServer) -> None:
+    await server.request("GET", MAPS, token=MINE)
+    await server.request("POST", MAPS, {"metadata": {"name": "counted"}})
+    text = (await server.request("GET", "/metrics")).body.decode()
+    found = set(re.findall(r"^# TYPE apiserver_flowcontrol_(\w+) ", text, re.MULTILINE))
+    assert found == {
+        "current_executing_requests",
+        "current_executing_seats",
+        "current_inqueue_requests",
+        "current_inqueue_seats",
+        "current_limit_seats",
+        "current_r",
+        "demand_seats",
+        "demand_seats_average",
+        "demand_seats_high_watermark",
+        "demand_seats_smoothed",
+        "demand_seats_stdev",
+        "dispatch_r",
+        "dispatched_requests_total",
+        "latest_s",
+        "lower_limit_seats",
+        "next_discounted_s_bounds",
+        "next_s_bounds",
+        "nominal_limit_seats",
+        "priority_level_request_utilization",
+        "priority_level_seat_utilization",
+        "rejected_requests_total",
+        "request_dispatch_no_accommodation_total",
+        "request_execution_seconds",
+        "request_queue_length_after_enqueue",
+        "request_wait_duration_seconds",
+        "seat_fair_frac",
+        "target_seats",
+        "upper_limit_seats",
+        "watch_count_samples",
+        "work_estimated_seats",
+    }
+    line = next(
+        line for line in text.splitlines() if line.startswith("apiserver_flowcontrol_nominal_limit_seats") and "system" in line
+    )
+    assert line.endswith(" 74.0")
+    seen = re.search(
+        r'flowcontrol_dispatched_requests_total{flow_schema="global-default",priority_level="global-default"} (\S+)', text
+    )
+    assert seen is not None
+    assert float(seen[1]) >= 1
