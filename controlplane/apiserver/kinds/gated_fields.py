@@ -6,7 +6,7 @@ Source: upstream's ``+featureGate`` tags in k8s.io/api and the ``dropDisabledFie
 from collections.abc import Iterator, Mapping
 
 from component.featuregates import Gates
-from controlplane.apiserver.registry.disabled_fields import EACH, Path
+from controlplane.apiserver.registry.disabled_fields import EACH, NONE, DisabledFields, Path
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _SOURCES = ("volumes", EACH, "projected", "sources", EACH)
@@ -68,9 +68,10 @@ KINDS: Mapping[str, Mapping[Path, str]] = {
 }
 
 
-def disabled(resource: str, gates: Gates) -> tuple[Path, ...]:
-    """The paths of ``resource`` (``plural.group``) whose gate is off."""
-    return tuple(path for path, gate in of(resource) if not gates.enabled(gate))
+def disabled(resource: str, gates: Gates) -> DisabledFields:
+    """The fields of ``resource`` (``plural.group``) whose gate is off."""
+    paths = [path for path, gate in of(resource) if not gates.enabled(gate)]
+    return DisabledFields(paths) if paths else NONE
 
 
 def of(resource: str) -> Iterator[tuple[Path, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from apimachinery import errors, names
 from apimachinery.patch.apply import same_but_for_times
-from controlplane.apiserver.registry import deletion, disabled_fields, naming, update
+from controlplane.apiserver.registry import deletion, naming, update
 from controlplane.apiserver.registry import metadata as rules
 from controlplane.apiserver.registry.conversion import converted, converting_watch
 from controlplane.apiserver.registry.deletion import Outcome
@@ -138,7 +138,7 @@ class Store:
             obj.pop("status", None)
         if strategy.has_generation:
             obj["metadata"]["generation"] = 1
-        disabled_fields.drop(strategy.disabled_fields, obj, None)
+        strategy.disabled_fields.drop(obj, None)
         strategy.prepare_for_create(ctx, obj)
         found = rules.validate(obj, self.info.namespaced, strategy.name_is_valid) + strategy.validate(ctx, obj)
         if found:

@@ -13,6 +13,7 @@ from typing import Any
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind, GroupVersionResource
 from controlplane.apiserver.authentication.interface import UserInfo
+from controlplane.apiserver.registry.disabled_fields import NONE, DisabledFields
 from controlplane.apiserver.storage.interface import Condition, Operation
 
 Object = dict[str, Any]
@@ -106,7 +107,7 @@ class Strategy:
     ttl = 0  # seconds; events live an hour
     subresources: tuple[Subresource, ...] = ()
     gates: tuple[str, ...] = ()  # feature gates that the whole kind belongs to
-    disabled_fields: tuple[tuple[str, ...], ...] = ()  # paths of fields whose feature is off; see ``disabled_fields.drop``
+    disabled_fields: DisabledFields = NONE  # fields whose feature is off
     stored_as: ResourceInfo | None = (
         None  # another resource whose stored objects these are (events.k8s.io Events are core Events)
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 from apimachinery import errors, fieldpath
 from apimachinery.fieldpath import FieldError
-from controlplane.apiserver.registry import disabled_fields, naming
 from controlplane.apiserver.registry import metadata as rules
+from controlplane.apiserver.registry import naming
 from controlplane.apiserver.registry.strategy import Context, Strategy
 
 Object = dict[str, Any]
@@ -39,7 +39,7 @@ def prepare(strategy: Strategy, ctx: Context, new: Object, old: Object, write: W
     elif write.part == "spec":
         if strategy.has_status:
             _restore(new, old, "status")
-        disabled_fields.drop(strategy.disabled_fields, new, old)
+        strategy.disabled_fields.drop(new, old)
         strategy.prepare_for_update(ctx, new, old)
         if strategy.has_generation and strategy.spec_changed(new, old):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1

@@ -12,7 +12,7 @@ from controlplane.apiserver.kinds import gated_fields
 from controlplane.apiserver.kinds.catalog import strategies
 from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.kinds.served import select
-from controlplane.apiserver.registry.disabled_fields import drop
+from controlplane.apiserver.registry.disabled_fields import DisabledFields
 from tests.support.kinds import context, created, problems, strategy, update_problems
 
 Object = dict[str, Any]
@@ -87,7 +87,7 @@ def has_field(kind: Any, path: tuple[str, ...]) -> bool:
     ],
 )
 def test_dropping(obj: Object, old: Object | None, after: Object) -> None:
-    drop([("a", "*", "b")], obj, old)
+    DisabledFields([("a", "*", "b")]).drop(obj, old)
     assert obj == after
 
 
