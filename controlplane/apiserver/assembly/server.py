@@ -111,7 +111,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         stack.callback(supervisor.stop)
         if base.encryption is not None:
             base.health.add("kms-providers", base.encryption.check)
-            base.encryption.after_reload = base.caches.catch_up
+            base.encryption.catch_up = base.caches.catch_up
             base.metrics.collectors.register(EncryptionMetrics(base.encryption))
             supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
         live = await _make_live(config, base.stores, base.metrics, supervisor, stack)

@@ -15,8 +15,10 @@ from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.cacher.cacher import Cacher
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
+from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError
 from controlplane.apiserver.storage.interface import Backend, StorageUnavailableError
 
+KEY_SECONDS = 1.0  # between two tries to load what is encrypted
 _log = logs.get(__name__)
 
 if TYPE_CHECKING:
@@ -82,8 +84,19 @@ async def running_caches(backend: Backend, strategies: Iterable[Strategy]) -> As
         following = tasks.create_task(feed.run(), name="storage-feed")
         try:
             for cache in caches.values():
-                await cache.start()
+                await _start(cache)
             feed.forget_recent()
             yield Caches(caches)
         finally:
             following.cancel()
+
+
+async def _start(cache: Cacher) -> None:
+    """Load a cache. A KMS plugin that does not answer is waited for: without its key nothing true can be said of its objects."""
+    while True:
+        try:
+            return await cache.start()
+        except KeyUnavailableError as error:
+            cache.close()
+            _log.warning("storage: waiting for a key", err=error)
+            await asyncio.sleep(KEY_SECONDS)

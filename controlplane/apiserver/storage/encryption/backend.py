@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from controlplane.apiserver.storage.encryption.identity import Identity
-from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError, Transformer, TransformError
+from controlplane.apiserver.storage.encryption.interface import Transformer, TransformError
 from controlplane.apiserver.storage.interface import (
     UNREADABLE,
     Backend,
@@ -96,16 +96,11 @@ class EncryptedBackend:
         return value is not None and (self._transformer(event.key) is not None or value.startswith(UNREADABLE))
 
     async def _seen(self, event: BackendEvent) -> BackendEvent:
-        """One value that cannot be read must not end the watch of all others; see ``is_unreadable``.
-
-        A key that cannot be had right now does end it; the feed begins again where it was.
-        """
+        """One value that cannot be read, or not now, must not end the watch of all others; see ``is_unreadable``."""
         if event.value is None or not self._concerns(event):
             return event
         try:
             return replace(event, value=(await self._open(self._transformer(event.key), event.key, event.value))[0])
-        except KeyUnavailableError:
-            raise
         except TransformError:
             return event  # who asks for it will hear why
 

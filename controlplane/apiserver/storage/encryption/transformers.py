@@ -95,7 +95,7 @@ class Encryption:
         self._providers = providers
         self._chosen: dict[str, Transformer | None] = {}
         self._retired: Providers | None = None
-        self.after_reload: Callable[[], Awaitable[None]] | None = None  # told when other keys are in effect
+        self.catch_up: Callable[[], Awaitable[None]] | None = None  # called when what could not be read may be readable
         self.reloads = 0
         self.failed_reloads = 0
 
@@ -131,10 +131,15 @@ class Encryption:
         """For ever: look after the plugins, and after the file (``--encryption-provider-config-automatic-reload``)."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            if follow_file:
-                await self.reload_if_changed()
-            for plugin in self._providers.plugins:
-                await plugin.look_after()
+            await self.look(follow_file)
+
+    async def look(self, follow_file: bool) -> None:
+        if follow_file:
+            await self.reload_if_changed()
+        for plugin in self._providers.plugins:
+            await plugin.look_after()
+        if self._providers.plugins and self.catch_up is not None:
+            await self.catch_up()
 
     async def reload_if_changed(self) -> bool:
         """Take what the file says now, if it can be used and its plugins answer; else keep what there is."""
@@ -157,8 +162,8 @@ class Encryption:
         self._retired, self._providers, self._stamp, self._chosen = self._providers, providers, stamp, {}
         self.reloads += 1
         _log.info("Loaded new encryption config content", path=str(self._path))
-        if self.after_reload is not None:
-            await self.after_reload()
+        if self.catch_up is not None:
+            await self.catch_up()
         return True
 
     def _kept(self, error: Exception) -> bool:
