@@ -10,7 +10,7 @@ from aiohttp.web_request import BaseRequest
 
 from apimachinery import errors
 from apimachinery.codecs.json import encode
-from controlplane.apiserver.audit.policy import Policy
+from controlplane.apiserver.audit.policy import Level, Policy
 from controlplane.apiserver.audit.sinks import Sink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
@@ -145,7 +145,7 @@ def _finish(call: Call, code: int) -> None:
 
 def _keep(call: Call, answer: Answer) -> None:
     """For the audit log, under a policy."""
-    if isinstance(answer, Reply) and call.record is not None:
+    if isinstance(answer, Reply) and call.record is not None and call.record.verdict.level >= Level.REQUEST_RESPONSE:
         call.record.response, call.record.response_type = bytes(answer.body), answer.content_type
     if call.on_response is not None:
         call.on_response(answer.status)

@@ -36,6 +36,7 @@ class FileSink:
         self._days, self._bounds = days, bounds
         self._queue: deque[dict[str, Any]] = deque()
         self._some = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None  # what a thread has in hand, and finishes when the task is stopped
         self.dropped = 0
 
     def record(self, event: dict[str, Any]) -> None:
@@ -47,14 +48,18 @@ class FileSink:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["FileSink"]:
-        """Owns the writing task: started here, stopped (queue emptied first) when the block ends."""
-        async with asyncio.TaskGroup() as tasks:
-            writer = tasks.create_task(self._write_forever(), name="audit-log")
-            try:
-                yield self
-            finally:
-                writer.cancel()
-        await asyncio.to_thread(self._append, self._take(len(self._queue)))
+        """Owns the writing task: started here, stopped (queue emptied first, whatever ends it) when the block ends."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                writer = tasks.create_task(self._write_forever(), name="audit-log")
+                try:
+                    yield self
+                finally:
+                    writer.cancel()
+        finally:
+            if self._writing is not None:
+                await self._writing
+            await asyncio.to_thread(self._append, self._take(len(self._queue)))
 
     async def _write_forever(self) -> None:
         while True:
@@ -62,7 +67,8 @@ class FileSink:
             await asyncio.sleep(_GATHER)
             self._some.clear()
             while self._queue:
-                await asyncio.to_thread(self._append, self._take(_BATCH))
+                self._writing = asyncio.ensure_future(asyncio.to_thread(self._append, self._take(_BATCH)))
+                await asyncio.shield(self._writing)
 
     def _take(self, count: int) -> list[bytes]:
         events = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
