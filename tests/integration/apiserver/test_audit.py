@@ -82,4 +82,5 @@ async def test_a_policy_decides(tmp_path: Path) -> None:
     assert "managedFields" not in made["responseObject"]["metadata"]
     assert "canary" not in text
     assert [each["responseStatus"]["code"] for each in events if each["user"].get("username") == "system:anonymous"] == [401]
-    assert sorted(each["auditID"] for each in received) == sorted(each["auditID"] for each in events)
+    # what was on its way to the webhook when the server stopped is sent once more
+    assert {(each["auditID"], each["stage"]) for each in received} == {(each["auditID"], each["stage"]) for each in events}
