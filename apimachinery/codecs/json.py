@@ -18,6 +18,7 @@ _ESCAPES = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SHALLOW = 200  # with fewer brackets than this an object cannot be too deep
 
 
@@ -41,6 +42,17 @@ def _second_try(data: bytes) -> Any:
         return orjson.loads(_ESCAPES.sub(lambda found: b"\\ufffd" if found["half"] else found[0], data))
     except orjson.JSONDecodeError:
         raise errors.bad_request("json: cannot unmarshal number into Go value of type float64: value out of range") from None
+
+
+def has_more_nodes(data: bytes, limit: int) -> bool:
+    """Whether there are more than ``limit`` keys and values, before any is made: each costs up to a hundred bytes."""
+    if _marks(data) <= limit:
+        return False
+    return _marks(_STRINGS.sub(b"", data)) > limit
+
+
+def _marks(data: bytes) -> int:
+    return sum(map(data.count, (b",", b":", b"[", b"{")))
 
 
 def encode(obj: Any) -> bytes:

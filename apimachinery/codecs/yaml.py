@@ -23,6 +23,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?").full
 _INT = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)").fullmatch
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)").fullmatch
 
+_BETWEEN_NODES = (b",", b":", b"[", b"{", b"\n", b"- ", b"? ")  # no two nodes are without one of these between them
 _PLAIN_TAG = "plain"
 _BY_RULE = frozenset({_PLAIN_TAG, *(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null"))})
 
@@ -37,6 +38,24 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
             return _PLAIN_TAG
         suffix = "str" if kind is yaml.ScalarNode else "seq" if kind is yaml.SequenceNode else "map"
         return f"tag:yaml.org,2002:{suffix}"
+
+
+def has_more_nodes(data: bytes, limit: int) -> bool:
+    """Whether there are more than ``limit`` keys and values, before any is made: each costs hundreds of bytes."""
+    if sum(map(data.count, _BETWEEN_NODES)) + 2 <= limit:
+        return False
+    loader, found = _Loader(data), 0
+    try:
+        while found <= limit and loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.DocumentEndEvent):  # nobody reads what follows
+                break
+            found += isinstance(event, yaml.NodeEvent)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return False  # the decoder will say what is wrong
+    finally:
+        loader.dispose()
+    return found > limit
 
 
 def decode(data: bytes) -> Any:

@@ -51,3 +51,13 @@ def test_the_type_is_written_first() -> None:
     obj = {"status": {}, "metadata": {"name": "x"}, "kind": "Pod", "apiVersion": "v1"}
     assert json.encode(obj) == b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"status":{}}'
     assert json.encode([1]) == b"[1]"
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [('{"a":1}', 2), ("[1,2,3]", 3), ('{"a":{"b":[]},"c":"d"}', 7), ('["a,b:[c]{\\",d}",","]', 2), ("7", 0)],
+)
+def test_nodes_are_counted_before_they_are_made(text: str, nodes: int) -> None:
+    """About: what matters is that text inside of strings does not count and that everything else does."""
+    assert not json.has_more_nodes(text.encode(), nodes)
+    assert nodes == 0 or json.has_more_nodes(text.encode(), nodes - 1)

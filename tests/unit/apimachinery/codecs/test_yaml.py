@@ -86,3 +86,25 @@ def test_refusals(data: bytes, message: str) -> None:
 def test_any_text_decodes_or_is_a_400(text: str) -> None:
     with contextlib.suppress(StatusError):
         yaml.decode(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("a: b", 3),
+        ("a: [b, c, d]", 6),
+        ("- a\n- b\n", 3),
+        ("a: &x [1]\nb: *x\n", 6),
+        ("a: 'b, c: d, [e], {f}'", 3),
+        ("a: |\n  b: c\n  - d, e\n", 3),
+        ("a: b\n---\nc: [d, e, f, g]\n", 3),
+    ],
+)
+def test_nodes_are_counted_before_they_are_made(text: str, nodes: int) -> None:
+    data = text.encode()
+    assert yaml.has_more_nodes(data, nodes - 1)
+    assert not yaml.has_more_nodes(data, nodes)
+
+
+def test_what_is_no_yaml_has_no_nodes() -> None:
+    assert not yaml.has_more_nodes(b"a: {b, c, d: ]", 10)
