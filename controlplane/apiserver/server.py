@@ -15,12 +15,14 @@ from aiohttp.web_request import BaseRequest
 
 from component import logs
 from controlplane.apiserver.wire.reply import Answer
+from controlplane.apiserver.wire.turns import take_turn
 
 Handler = Callable[[BaseRequest], Awaitable[Answer]]
 
 _log = logs.get(__name__)
 MAX_HEADER = 64 * 1024  # one line or field; bearer tokens with many groups are long
 MAX_HEAD = 1024 * 1024  # all of them together, as upstream's
+USUAL_HEAD = 32 * 1024  # what is larger takes turns with others of its kind
 HEAD_SECONDS = (
     32.0  # from its first byte, or from the start of the connection, until a request's head must be there, as upstream's
 )
@@ -32,7 +34,7 @@ _TOO_LARGE += b"Connection: close\r\n\r\n431 Request Header Fields Too Large\n"
 class Connection(RequestHandler):
     """aiohttp's connection with room for what is worth remembering between its requests (``Call.connection``)."""
 
-    __slots__ = ("_head", "_head_late", "memory", "on_gone")
+    __slots__ = ("_head", "_head_late", "_reading", "memory", "on_gone")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
@@ -40,6 +42,7 @@ class Connection(RequestHandler):
         self.on_gone: Callable[[], None] | None = None  # ends what runs, when the client leaves; else its task is cancelled
         self._head = 0  # bytes of a head that has begun and not ended
         self._head_late: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -79,8 +82,18 @@ class Connection(RequestHandler):
             if self.transport is not None:
                 self.transport.write(_TOO_LARGE)
             self.force_close()
-        elif self._head_late is None:
+            return
+        if self._head_late is None:
             self._head_late = self._loop.call_later(HEAD_SECONDS, self.force_close)
+        if self._head > USUAL_HEAD and self.transport is not None:
+            self.transport.pause_reading()
+            self._reading = self._loop.create_task(self._read_on(self.transport), name="read-large-head")
+
+    async def _read_on(self, transport: asyncio.Transport) -> None:
+        """Heads that are larger than any good one are read one after the other, whoever sends how many of them."""
+        await take_turn()
+        if not transport.is_closing():
+            transport.resume_reading()
 
     def _whole_head(self) -> None:
         self._head = 0

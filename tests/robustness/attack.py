@@ -112,7 +112,7 @@ async def _act(made: Attacker) -> None:
     elif kind == "floods":
         made.transport.write(b"GET / HTTP/1.1\r\n")
         number = 0
-        while not made.gone.done():
+        while not made.gone.done() and not made.transport.is_closing():
             number += 1
             made.transport.write(f"X-{number}: ".encode() + b"a" * 50_000 + b"\r\n")
             await asyncio.sleep(0)
