@@ -46,7 +46,7 @@ class Pods:
     def seen(self, pod: Object) -> None:
         metadata = pod["metadata"]
         uid = metadata["uid"]
-        self.story.append(f"{metadata['name']} {_state(pod)} at {metadata['resourceVersion']}")
+        self.story.append(f"{metadata['name']} {_state(pod)} at {metadata.get('resourceVersion')}")
         if node := pod["spec"].get("nodeName"):
             self.nodes[uid].add(node)
             if len(self.nodes[uid]) > 1:
@@ -56,7 +56,7 @@ class Pods:
 
     def gone(self, pod: Object) -> None:
         self.alive.pop(pod["metadata"]["uid"], None)
-        self.story.append(f"{pod['metadata']['name']} gone at {pod['metadata']['resourceVersion']}")
+        self.story.append(f"{pod['metadata']['name']} gone at {pod['metadata'].get('resourceVersion')}")
 
     @property
     def wanted(self) -> list[Object]:
