@@ -4,6 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from apimachinery import schema
 from apimachinery.gvk import GroupVersionKind
@@ -85,25 +87,25 @@ def endpoint_with_host(endpoint: Object) -> Object:
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_stored_to_shown_to_stored(view: Strategy) -> None:
-    random, stored = Random(view.info.plural), stored_of(view)
-    for _ in range(150):
-        obj = random_object(stored.info.gvk, random)
-        stored.default(obj)
-        obj = representable(view, obj, random)
-        assert view.to_stored(view.from_stored(clone(obj))) == obj
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_stored_to_shown_to_stored(view: Strategy, random: Random) -> None:
+    stored = stored_of(view)
+    obj = random_object(stored.info.gvk, random)
+    stored.default(obj)
+    obj = representable(view, obj, random)
+    assert view.to_stored(view.from_stored(clone(obj))) == obj
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=IDS)
-def test_shown_to_stored_to_shown(view: Strategy) -> None:
-    random = Random(view.info.plural)
-    compiled = schema.load().of(view.info.gvk)
-    for _ in range(150):
-        obj = representable(view, random_object(view.info.gvk, random), random)
-        view.default(obj)
-        back = view.from_stored(view.to_stored(clone(obj)))
-        assert back == obj
-        assert not check.normalize(back, compiled).unknown
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_shown_to_stored_to_shown(view: Strategy, random: Random) -> None:
+    obj = representable(view, random_object(view.info.gvk, random), random)
+    view.default(obj)
+    back = view.from_stored(view.to_stored(clone(obj)))
+    assert back == obj
+    assert not check.normalize(back, schema.load().of(view.info.gvk)).unknown
 
 
 def test_an_empty_selector_means_the_opposite_in_the_old_budget() -> None:
