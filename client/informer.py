@@ -166,8 +166,11 @@ _Selection = tuple[GroupVersionResource, str | None, str | None, str | None]
 class InformerFactory:
     """Makes informers, one per collection and selection, and runs their reflectors as children of one TaskGroup."""
 
-    def __init__(self, client: Client, clock: Clock | None = None, rng: random.Random | None = None) -> None:
-        self._client = client
+    def __init__(
+        self, client: Client, clock: Clock | None = None, rng: random.Random | None = None, *, latest: bool = False
+    ) -> None:
+        """``latest`` is for leaders: what the last one did must be seen, also by way of a server that lags behind."""
+        self._client, self._latest = client, latest
         self._clock = clock or client.clock
         self._random = rng
         self._informers: dict[_Selection, tuple[Informer, Reflector]] = {}
@@ -188,7 +191,8 @@ class InformerFactory:
             name = "/".join(filter(None, [gvr.group_resource, namespace, label_selector, field_selector]))
             informer = Informer(name, transform)
             source = ResourceSource(self._client, gvr, namespace, label_selector, field_selector)
-            self._informers[selection] = (informer, Reflector(name, source, informer, self._clock, self._random))
+            reflector = Reflector(name, source, informer, self._clock, self._random, latest=self._latest)
+            self._informers[selection] = (informer, reflector)
             if self._group is not None:
                 self._start(self._group, selection)
         return self._informers[selection][0]

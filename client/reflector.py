@@ -1,8 +1,9 @@
 """List, then watch, for ever: keeps a sink equal to what the API server holds. The informer is the usual sink.
 
-The resourceVersion of the first list is "0" (any version the server has at hand), later lists ask for at least what was
-seen; when the server calls that version expired or unknown, the next list asks for the latest. A watch that ends is taken
-up where it ended; only 410 leads to a new list. Failures are logged and met with jittered back-off, never raised.
+The resourceVersion of the first list is "0" (any version the server has at hand) or, for whoever takes over another's work, ""
+(the latest); later lists ask for at least what was seen; when the server calls that version expired or unknown, the next
+list asks for the latest. A watch that ends is taken up where it ended; only 410 leads to a new list. Failures are logged and
+met with jittered back-off, never raised.
 """
 
 import random
@@ -97,13 +98,15 @@ class Reflector:
         clock: Clock,
         rng: random.Random | None = None,
         page: int = PAGE,
+        latest: bool = False,
     ) -> None:
+        """``latest``: begin with what is true now, not with what some server has at hand."""
         self.name = name
         self.resource_version = ""
         """Of the latest change or bookmark seen; empty before the first list."""
         self._source, self._sink, self._clock, self._page = source, sink, clock, page
         self._random = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
-        self._unavailable = False
+        self._unavailable, self._any = False, "" if latest else "0"
         self._backoff = Backoff(0.2, 10.0, clock=clock, rng=self._random)
 
     async def run(self) -> None:
@@ -133,7 +136,7 @@ class Reflector:
     def _first_version(self) -> str:
         if self._unavailable:
             return ""
-        return self.resource_version or "0"
+        return self.resource_version or self._any
 
     async def _pages(self, version: str) -> tuple[list[Object], str]:
         """All pages from ``version``. A continue token that expires on the way falls back to one whole list."""

@@ -108,7 +108,7 @@ async def main(options: Mapping[str, Any]) -> None:
 
 async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
     """All informers are asked for before any starts, so that each collection is listed once and watched once."""
-    informers = InformerFactory(host.client)
+    informers = InformerFactory(host.client, latest=True)
     recorders: dict[str, Recorder] = {}
 
     def recorder(name: str) -> Recorder:

@@ -35,7 +35,7 @@ async def main(options: Mapping[str, Any]) -> None:
 
 async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host) -> None:
     clock = host.client.clock
-    informers = InformerFactory(host.client)
+    informers = InformerFactory(host.client, latest=True)
     recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
     scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics)
     synced = asyncio.Event()

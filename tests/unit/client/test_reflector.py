@@ -58,10 +58,10 @@ async def run(transport, clock):
     """Starts a reflector on the scripted transport; gives it and its sink."""
     tasks = []
 
-    def start(page=500):
+    def start(page=500, **how):
         sink = Held()
         client = Client(FAKE_CONFIG, clock=clock, transport=transport)
-        reflector = Reflector("pods", ResourceSource(client, PODS), sink, clock, random.Random(1), page)
+        reflector = Reflector("pods", ResourceSource(client, PODS), sink, clock, random.Random(1), page, **how)
         tasks.append(asyncio.ensure_future(reflector.run()))
         return reflector, sink
 
@@ -79,6 +79,18 @@ def queries(transport, what):
 
 def versions(transport, what):
     return [query.get("resourceVersion") for query in queries(transport, what)]
+
+
+async def test_who_takes_over_begins_with_the_latest_page_by_page(run, transport, clock):
+    """A server that lags behind must not show a new leader the time before the old one's last deeds."""
+    transport.on(LIST, pods(5, pod("a", 3), more="more"), pods(5, pod("b", 4)))
+    transport.on(WATCH, FakeWatch())
+    _, sink = run(latest=True)
+    await clock.settle()
+    assert sorted(sink.objects) == ["a", "b"]
+    assert versions(transport, LIST) == [None, None]
+    assert [query.get("continue") for query in queries(transport, LIST)] == [None, "more"]
+    assert versions(transport, WATCH) == ["5"]
 
 
 async def test_it_lists_from_any_version_and_watches_from_the_lists(run, transport, clock):
