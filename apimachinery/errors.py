@@ -102,6 +102,14 @@ def already_exists(resource: str, name: str, group: str = "", *, generated: bool
     return StatusError(make_status(409, "AlreadyExists", text, details), {"Retry-After": "1"} if generated else None)
 
 
+def is_another(error: StatusError) -> bool:
+    """A write or deletion that named a uid met another object of the same name: a 409 for a PUT or DELETE, for a patch a 422."""
+    if error.code == 422:
+        causes = (error.status.get("details") or {}).get("causes") or ()
+        return any(cause.get("field") == "metadata.uid" for cause in causes)
+    return error.code == 409 and "uid" in error.message.lower()
+
+
 def conflict(resource: str, name: str, why: str, group: str = "") -> StatusError:
     text = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
     return StatusError(make_status(409, "Conflict", text, _details(name, group, resource)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery.errors import StatusError
+from apimachinery.errors import StatusError, is_another
 from apimachinery.meta import get_condition, name_of, namespace_of, uid_of
 from apimachinery.resources import PODS
 from client.rest import STRATEGIC, Client
@@ -174,4 +174,4 @@ def _same(held: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
 
 
 def _is_gone(error: StatusError) -> bool:
-    return error.code == 404 or (error.code == 409 and "uid" in error.message.lower())
+    return error.code == 404 or is_another(error)

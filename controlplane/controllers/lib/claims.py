@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from apimachinery.errors import StatusError
+from apimachinery.errors import StatusError, is_another
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.labels import Selector
 from apimachinery.meta import Object, controller_of, is_deleting, labels_of, name_of, namespace_of, owner_reference, uid_of
@@ -104,7 +104,7 @@ class Claimer:
         try:
             await self._client.patch(self._claimed, name_of(obj), body, kind=STRATEGIC, namespace=namespace_of(obj))
         except StatusError as error:
-            if error.code in (404, 422) or (error.code == 409 and "uid" in error.message.lower()):
+            if error.code in (404, 422) or is_another(error):
                 return False
             raise
         return True

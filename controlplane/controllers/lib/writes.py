@@ -18,10 +18,18 @@ Operations = list[dict[str, Any]]
 
 
 async def write_status(client: Client, resource: GroupVersionResource, held: Object, status: Mapping[str, Any]) -> Object:
-    """Make ``status`` the status of the object, whatever its spec is by now. Only for whom nobody else writes status."""
+    """Make ``status`` the status of the object, whatever its spec is by now. Only for whom nobody else writes status.
+
+    Raises a 409 when another object has its name by now.
+    """
     gone = dict.fromkeys((held.get("status") or {}).keys() - status.keys())
     body = {"metadata": {"uid": uid_of(held)}, "status": {**gone, **status}}
-    return await client.patch(resource, name_of(held), body, namespace=namespace_of(held) or None, subresource="status")
+    try:
+        return await client.patch(resource, name_of(held), body, namespace=namespace_of(held) or None, subresource="status")
+    except StatusError as error:
+        if not errors.is_another(error):
+            raise
+        raise errors.conflict(resource.resource, name_of(held), errors.OPTIMISTIC_LOCK, resource.group) from error
 
 
 async def write_spec(client: Client, resource: GroupVersionResource, held: Object, changed: Object) -> Object:

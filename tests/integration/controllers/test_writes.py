@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from apimachinery.errors import StatusError
+from apimachinery.errors import StatusError, is_another
 from apimachinery.resources import REPLICA_SETS
 from client.kubeconfig import load
 from client.rest import STRATEGIC, Client
@@ -49,3 +49,24 @@ async def test_what_matters_is_a_conflict() -> None:
             with pytest.raises(StatusError) as lost:
                 await write
             assert lost.value.code == 409
+
+
+async def test_a_write_for_another_object_is_told_apart() -> None:
+    """However the server says it: clients that named a uid must know that theirs is gone, and leave the other alone."""
+    async with running_apiserver() as server, Client(load(server.kubeconfig)) as client:
+        held = await client.create(REPLICA_SETS, replica_set(), "default")
+        stranger = {**held, "metadata": {**held["metadata"], "uid": "another"}}
+        for write in (
+            client.patch(REPLICA_SETS, "web", {"metadata": {"uid": "another"}}, STRATEGIC, "default"),
+            client.patch(
+                REPLICA_SETS, "web", {"metadata": {"uid": "another"}, "status": {}}, STRATEGIC, "default", subresource="status"
+            ),
+            client.update(REPLICA_SETS, stranger),
+            client.delete(REPLICA_SETS, "web", "default", preconditions={"uid": "another"}),
+        ):
+            with pytest.raises(StatusError) as lost:
+                await write
+            assert is_another(lost.value), lost.value
+        with pytest.raises(StatusError) as lost:
+            await client.patch(REPLICA_SETS, "web", {"spec": {"replicas": -1}}, STRATEGIC, "default")
+        assert not is_another(lost.value)

@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
+
 from apimachinery import errors as api_errors
+from apimachinery import fieldpath
 from client.rest import Client
 from component.clock import FakeClock
 from node.kubelet.status import StatusManager, difference
@@ -90,9 +93,13 @@ async def test_what_could_not_be_sent_is_sent_again() -> None:
         assert api.patches == [("web", {"phase": "Succeeded"})]
 
 
-async def test_a_pod_that_is_gone_is_forgotten() -> None:
+ANOTHER = fieldpath.invalid("metadata.uid", "uid-web", "field is immutable")
+
+
+@pytest.mark.parametrize("error", [api_errors.not_found("pods", "web"), api_errors.invalid("Pod", "web", [ANOTHER])])
+async def test_a_pod_that_is_gone_is_forgotten(error: api_errors.StatusError) -> None:
     api, clock = _Refusing(), FakeClock()
-    api.error = api_errors.not_found("pods", "web")
+    api.error = error
     async with _running(api, clock) as manager:
         manager.set(pod(), {"phase": "Running"})
         await clock.settle()
