@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import signal
 import sqlite3
 import ssl
 from pathlib import Path
@@ -12,9 +11,8 @@ import aiohttp
 import pytest
 
 from tests.robustness.history import History
-from tests.robustness.run import Server
 from tests.robustness.traffic import LOST, Target
-from tests.support.daemons import bench
+from tests.robustness.worlds import alone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 SERVICES = "/api/v1/namespaces/default/services"
@@ -53,24 +51,21 @@ def claimed(database: Path) -> set[str]:
 
 
 async def test_claims_and_services_agree(tmp_path: Path) -> None:
-    with bench(tmp_path / "c") as made:
-        server = Server(made, "")
-        await server.start()
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(made.pki / "ca.crt")), limit=0)
+    async with alone(tmp_path) as world:
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(world.ca)), limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=20)) as session:
-            target = Target(f"https://127.0.0.1:{made.port}", made.token, session, History())
+            target = Target(world.urls, world.token, session, History())
             async with asyncio.TaskGroup() as clients:
                 for number in range(6):
                     clients.create_task(client(target, random.Random(f"allocate {number}")))
-                for _ in range(3):
+                for number in range(3):
                     await asyncio.sleep(1.0)
-                    await server.interrupt(signal.SIGKILL)
-                    await server.start()
+                    await world.trouble("kill", random.Random(number))
                 target.stopping.set()
             _, listed = await target.send("GET", "/api/v1/services")
-        await server.interrupt(signal.SIGTERM)
+        await world.end()
         specs = [service["spec"] for service in listed["items"]]
         held = [spec["clusterIP"] for spec in specs]
         held += [str(port["nodePort"]) for spec in specs for port in spec["ports"] if port.get("nodePort")]
         assert len(held) == len(set(held))
-        assert claimed(made.folder / "state.db") == set(held)
+        assert claimed(world.disk / "state.db") == set(held)

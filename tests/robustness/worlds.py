@@ -112,6 +112,12 @@ class OnSQLite:
         self._daemon = await asyncio.to_thread(self.bench.start, "apiserver", *flags, environment=environment, module=module)
         await asyncio.to_thread(self.bench.wait, self._daemon, lambda: self.bench.get("/readyz").status == 200, READY_SECONDS)
 
+    async def end(self) -> None:
+        """Stop it in order, for good."""
+        assert self._daemon is not None
+        self._daemon.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(self._daemon.process.wait)
+
     async def trouble(self, fault: str, choose: random.Random) -> None:
         assert self._daemon is not None
         process = self._daemon.process
@@ -164,6 +170,8 @@ async def alone(folder: Path, planted: str = "") -> AsyncIterator[OnSQLite]:
         clock = folder / "clock"
         clock.write_text("+0")
         world = OnSQLite(made, disk, clock, planted)
+        if planted:
+            world.faults = {"kill": 1.0}  # it is to be found out by what it says, not by not starting
         await world.start()
         yield world
 
