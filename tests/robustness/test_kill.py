@@ -21,4 +21,4 @@ async def test_what_was_acknowledged_outlives_every_fault(tmp_path: Path, kind: 
 
 @pytest.mark.parametrize("fault", ["acknowledge-early", "drop-events"])
 async def test_a_broken_server_is_found_out(tmp_path: Path, fault: str) -> None:
-    assert check(await episode(tmp_path, seed=2, seconds=3.0, fault=fault))
+    assert check(await episode(tmp_path, seed=2, seconds=6.0, fault=fault))

@@ -33,12 +33,19 @@ _ON_ETCD = {"kill apiserver": 3.0, "kill etcd": 3.0, "pause apiserver": 1.0, "pa
 
 
 class World(Protocol):
-    """Servers, and the faults that they are given."""
+    """Servers, and the faults that they are given (by name, with their weight)."""
 
-    urls: list[str]
-    token: str
-    ca: Path
-    faults: Mapping[str, float]  # name to weight
+    @property
+    def urls(self) -> list[str]: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def ca(self) -> Path: ...
+
+    @property
+    def faults(self) -> Mapping[str, float]: ...
 
     async def trouble(self, fault: str, choose: random.Random) -> None:
         """Do it, and undo what would stay for ever; returns when the next may come."""
@@ -75,11 +82,10 @@ async def until(check: Callable[[], bool], seconds: float = READY_SECONDS) -> No
 
 @dataclass
 class OnSQLite:
-    """``clock`` holds how far its clock is ahead of the machine's, in seconds; ``disk`` is a file system of its own."""
+    """``disk`` is a file system of its own."""
 
     bench: Bench
     disk: Path
-    clock: Path
     planted: str = ""
     faults: Mapping[str, float] = field(
         default_factory=lambda: {"kill": 5.0, "stop": 1.0, "pause": 1.0, "full disk": 1.0, "clock": 1.0}
@@ -98,15 +104,11 @@ class OnSQLite:
     def ca(self) -> Path:
         return self.bench.pki / "ca.crt"
 
-    async def start(self) -> None:
-        environment = {
-            "LD_PRELOAD": str(_faketime()),
-            "FAKETIME_TIMESTAMP_FILE": str(self.clock),
-            "FAKETIME_CACHE_DURATION": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-        }
-        if self.planted:
-            environment["PYB_FAULT"] = self.planted
+    async def start(self, ahead: int = 0) -> None:
+        """``ahead``: how far its clock is before the machine's, in seconds."""
+        environment = {"PYB_FAULT": self.planted} if self.planted else {}
+        if ahead:
+            environment |= {"LD_PRELOAD": str(_faketime()), "FAKETIME": f"{ahead:+d}", "DONT_FAKE_MONOTONIC": "1"}
         module = "tests.robustness.faulty" if self.planted else "cli"
         flags = self.bench.apiserver_flags()
         self._daemon = await asyncio.to_thread(self.bench.start, "apiserver", *flags, environment=environment, module=module)
@@ -134,8 +136,10 @@ class OnSQLite:
                 await asyncio.to_thread(_fill, self.disk / "ballast")
                 await asyncio.sleep(0.5 + choose.random())
                 (self.disk / "ballast").unlink()
-            case "clock":
-                self.clock.write_text(f"{choose.randint(-_HOUR, _HOUR):+d}")
+            case "clock":  # it comes back on a machine whose clock is wrong; the next one finds it right again
+                process.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(process.wait)
+                await self.start(choose.randint(-_HOUR, _HOUR))
 
     async def calm(self) -> None:
         (self.disk / "ballast").unlink(missing_ok=True)
@@ -167,9 +171,7 @@ async def alone(folder: Path, planted: str = "") -> AsyncIterator[OnSQLite]:
     """One API server whose database lies on a small file system of its own. ``planted``: a bug of ``faulty``."""
     with _small_disk(folder / "disk") as disk, bench(folder / "c") as made:
         made.storage = [f"--storage-path={disk / 'state.db'}"]
-        clock = folder / "clock"
-        clock.write_text("+0")
-        world = OnSQLite(made, disk, clock, planted)
+        world = OnSQLite(made, disk, planted)
         if planted:
             world.faults = {"kill": 1.0}  # it is to be found out by what it says, not by not starting
         await world.start()
