@@ -65,6 +65,10 @@ async def _network_ready(runtime: RuntimeService) -> bool:
     return all(condition.status for condition in (await runtime.status()).status.conditions)
 
 
+async def _has(runtime: RuntimeService, container: str, path: str) -> bool:
+    return (await runtime.exec_sync(container, ["ls", path], 5)).exit_code == 0
+
+
 async def _until(check: Callable[[], object], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not await check():  # type: ignore[misc]  # noqa: ASYNC110
@@ -124,8 +128,11 @@ async def test_an_exit_code_is_kept(services: Services) -> None:
 async def test_the_grace_period_ends_in_a_kill(services: Services) -> None:
     runtime, config = services.runtime, _sandbox()
     sandbox = await runtime.run_pod_sandbox(config)
-    container = await runtime.create_container(sandbox, _container("trap '' TERM; while true; do sleep 0.1; done"), config)
+    container = await runtime.create_container(
+        sandbox, _container("trap '' TERM; touch /deaf; while true; do sleep 0.1; done"), config
+    )
     await runtime.start_container(container)
+    await _until(lambda: _has(runtime, container, "/deaf"))
     await runtime.stop_container(container, 1)
     assert (await runtime.container_status(container)).exit_code == 137
 
