@@ -218,7 +218,8 @@ def main(arguments: list[str]) -> int:
         daemon = start(made)
         problems = hypothesis_part(made, daemon, seconds, chosen.seed)
         if chosen.schemathesis and daemon.process.poll() is None:
-            problems += schemathesis_part(made, daemon, seconds, chosen.schemathesis)
+            program = str(Path(chosen.schemathesis).absolute())  # it runs in a folder of its own
+            problems += schemathesis_part(made, daemon, seconds, program)
         problems += [line for line in daemon.log.splitlines() if line.startswith("Traceback")][:1]
     say(*problems)
     say(f"{len(problems)} problems")

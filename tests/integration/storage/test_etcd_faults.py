@@ -265,7 +265,8 @@ async def test_an_event_lost_for_good_makes_the_reader_start_over(one: Etcd, mon
             await put(backend, f"/registry/{number}")
         with pytest.raises(CompactedError):
             await follower.reached(start + 4)
-        assert [event.revision for event in follower.events] == [start + 1]
+        # what came in one answer with the gap goes with it: its readers start over in any case
+        assert [event.revision for event in follower.events] in ([], [start + 1])
 
 
 async def test_the_last_event_lost_is_noticed_without_a_successor(one: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
