@@ -311,7 +311,7 @@ def _eviction_node(given: Given, cleaner: ImageCollector, wanted: PodManager, wo
         allocatable_memory=lambda: bound or 0,
     )
     measure = PodUsage(given.link.runtime, config, cgroups.processes)
-    return RealNode(places, lambda: cleaner.mountpoint, wanted, workers, pleg, measure)
+    return RealNode(places, wanted, workers, pleg, measure)
 
 
 def _eviction(given: Given, node: RealNode, events: PodEvents, recorder: Recorder, cleaner: ImageCollector) -> EvictionManager:

@@ -23,7 +23,7 @@ from component.clock import Clock, timeout
 from node.kubelet.config import KubeletConfig
 from node.kubelet.eviction.thresholds import reserved
 from node.kubelet.machine import Machine
-from node.kubelet.recorder import Sink
+from node.kubelet.recorder import NORMAL, Sink, node_event
 
 VERSION = "v1.36.0"
 _EAGER_PERIOD = 0.2
@@ -300,8 +300,7 @@ class NodeReporter:
         return not facts.problems
 
     def _note(self, reason: str, note: str) -> None:
-        name = self._config.node_name
-        self._events.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, "Normal", reason, note)
+        node_event(self._events, self._config.node_name, NORMAL, reason, note)
 
 
 def _newer(known: Mapping[str, Any], seen: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -22,6 +22,11 @@ class Sink(Protocol):
     ) -> None: ...
 
 
+def node_event(sink: Sink, name: str, kind: str, reason: str, note: str) -> None:
+    """An event about this node. Its uid is its name, as upstream's kubelets write it."""
+    sink.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, kind, reason, note)
+
+
 class PodEvents:
     """Normal and Warning events, about the pod or, with ``container``, about one container of it."""
 

@@ -18,7 +18,7 @@ from node.kubelet.eviction.decide import Memory, decide, met
 from node.kubelet.eviction.signals import Observations
 from node.kubelet.eviction.thresholds import Threshold
 from node.kubelet.pod_status import Failure
-from node.kubelet.recorder import PodEvents, Sink
+from node.kubelet.recorder import PodEvents, Sink, node_event
 
 PERIOD = 10.0
 _IMMEDIATELY = 1  # seconds; upstream's too: a container gets its SIGTERM, and no time
@@ -172,8 +172,7 @@ class EvictionManager:
                 self._note("Normal", reason, f"Node {self._node_name} status is now: {reason}")
 
     def _note(self, kind: str, reason: str, note: str) -> None:
-        name = self._node_name
-        self._node_events.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, kind, reason, note)
+        node_event(self._node_events, self._node_name, kind, reason, note)
 
 
 TRANSITIONS = {

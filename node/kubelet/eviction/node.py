@@ -1,9 +1,8 @@
 """The real node under eviction and shutdown: the kernel's figures, the runtime's statistics, the pod workers."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from apimachinery.meta import uid_of
@@ -22,7 +21,6 @@ class RealNode:
     """Fulfils ``eviction.manager.Node`` and ``shutdown.manager.Pods``."""
 
     places: signals.Places
-    image_fs: Callable[[], Path | None]
     wanted: PodManager
     workers: PodWorkers
     pleg: Pleg
@@ -32,7 +30,7 @@ class RealNode:
         return await asyncio.to_thread(signals.read, self.places)
 
     def dedicated_image_fs(self) -> bool:
-        return signals.dedicated_image_fs(self.places.root_dir, self.image_fs())
+        return signals.dedicated_image_fs(self.places.root_dir, self.places.image_fs())
 
     def active_pods(self) -> Sequence[Pod]:
         return self.wanted.active()

@@ -18,7 +18,7 @@ from cri.api import runtime_v1_pb2 as pb
 from cri.errors import RuntimeServiceError
 from cri.interface import ImageService, RuntimeService
 from node.kubelet.eviction.signals import filesystem
-from node.kubelet.recorder import Sink
+from node.kubelet.recorder import WARNING, Sink, node_event
 
 PERIOD = 300.0
 _log = logs.get(__name__)
@@ -194,5 +194,4 @@ class ImageCollector:
         return freed
 
     def _note(self, reason: str, note: str) -> None:
-        name = self._node_name
-        self._events.event({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}, "Warning", reason, note)
+        node_event(self._events, self._node_name, WARNING, reason, note)

@@ -13,7 +13,7 @@ from component import logs
 from component.clock import Clock
 from component.metrics import Registry
 from node.kubelet.pod_status import Failure
-from node.kubelet.recorder import Sink
+from node.kubelet.recorder import NORMAL, Sink, node_event
 from node.kubelet.shutdown import plan
 from node.kubelet.shutdown.logind import LogindError, Machine
 from node.kubelet.shutdown.plan import Group
@@ -113,8 +113,7 @@ class ShutdownManager:
     def _set(self, *, stopping: bool) -> None:
         self.stopping = stopping
         if stopping:
-            note = {"kind": "Node", "apiVersion": "v1", "name": self._node_name, "uid": self._node_name}
-            self._events.event(note, "Normal", "NodeShutdown", "Shutdown manager detected shutdown event")
+            node_event(self._events, self._node_name, NORMAL, "NodeShutdown", "Shutdown manager detected shutdown event")
         self._changed()
 
     async def _end_pods(self, machine: Machine) -> None:
