@@ -145,8 +145,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         return node.lister.get(given.node_name)
 
     drivers = CsiRegistry(client, given.node_name)
+    cgroups = _cgroups(given)
     host = replace(
-        _host(given, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
+        _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
     )
 
@@ -177,7 +178,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
             workers.nudge(uid)
 
     cleaner = _image_collector(given, recorder)
-    node_here = _eviction_node(given, cleaner, wanted, workers, pleg)
+    node_here = _eviction_node(given, cgroups, cleaner, wanted, workers, pleg)
     eviction = _eviction(given, node_here, events, recorder, cleaner)
     shutdown = _shutdown(given, node_here, recorder, lambda: reporter.report_soon())
     look = partial(_look, given, view, pleg, workers, pressures, closed)
@@ -202,7 +203,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         images=cleaner,
         shutdown=shutdown,
         probe_counts=counts,
-        process_of=_cgroups(given).process_of,
+        process_of=cgroups.process_of,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
@@ -253,6 +254,7 @@ def problems(pleg: Pleg) -> Sequence[str]:
 
 def _host(
     given: Given,
+    cgroups: Cgroups,
     objects: CachedObjects,
     volumes: VolumeManager,
     events: PodEvents,
@@ -268,7 +270,7 @@ def _host(
         images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
         volumes=volumes,
         objects=objects,
-        cgroups=_cgroups(given),
+        cgroups=cgroups,
         events=events,
         clock=clock,
         gate=Gate(_STARTS_AT_ONCE),
@@ -301,8 +303,10 @@ def _image_collector(given: Given, recorder: Recorder) -> ImageCollector:
     return ImageCollector(link.images, link.runtime, given.clock, policy, recorder, given.node_name, given.metrics, kept)
 
 
-def _eviction_node(given: Given, cleaner: ImageCollector, wanted: PodManager, workers: PodWorkers, pleg: Pleg) -> RealNode:
-    config, machine, cgroups = given.config, given.machine, _cgroups(given)
+def _eviction_node(
+    given: Given, cgroups: Cgroups, cleaner: ImageCollector, wanted: PodManager, workers: PodWorkers, pleg: Pleg
+) -> RealNode:
+    config, machine = given.config, given.machine
     bound = node_status.pods_memory(config, machine) if config.cgroups_per_qos else None
     places = signals.Places(
         config.root_dir,
