@@ -42,8 +42,11 @@ class CreateList:
 
 @dataclass(frozen=True, slots=True)
 class CreateMap:
+    """A map, or a message of the type ``message``, whose fields are not kept as keys."""
+
     keys: "tuple[Node, ...]"
     values: "tuple[Node, ...]"
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +163,8 @@ def _call(message: _Message) -> Node:
 
 def _map(message: _Message) -> Node:
     entries = [_Message(each) for each in message.every(2)]
-    return CreateMap(
-        tuple(_node(entry.last(3)) for entry in entries if entry.has(3)), tuple(_node(entry.last(4)) for entry in entries)
-    )
+    keys = tuple(_node(entry.last(3)) for entry in entries if entry.has(3))
+    return CreateMap(keys, tuple(_node(entry.last(4)) for entry in entries), message.text(1))
 
 
 def _comprehension(message: _Message) -> Node:

@@ -18,10 +18,11 @@ _MAKE = 10
 _MEMBERS_ON_TEXT = """
     matches contains startsWith endsWith find findAll split replace join lowerAscii upperAscii format size indexOf lastIndexOf
     trim substring reverse charAt string bytes
+    quantity isQuantity semver isSemver url isURL ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR
 """
 _ON_TEXT = frozenset({*_MEMBERS_ON_TEXT.split(), "_+_"})
 _COMPARED = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
-_OVER_LISTS = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "@in"})
+_OVER_LISTS = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "@in", "cel.@mapInsert"})
 _LIST_BY_LIST = frozenset({"sets.contains", "sets.intersects", "sets.equivalent"})
 
 

@@ -9,21 +9,27 @@ meant to be the next. An environment costs some milliseconds to make and a progr
 Evaluation takes some microseconds, on the caller's thread.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_optional, ext_strings
 
-from apimachinery.cel import cost, library
-from apimachinery.cel.ast import Comprehension, Ident, Node, Select, children, read
+from apimachinery.cel import cost, library, values
+from apimachinery.cel.ast import Comprehension, CreateMap, Ident, Node, Select, children, read
+from apimachinery.cel.library.declare import Overload
 
 MAX_EXPRESSION = 100 * 1024  # characters, as a request body bounds what upstream parses
 _NO_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$')
 _NO_OVERLOAD = re.compile(r"^[A-Z_]+: No matching overloads found")
 _NOT_SIMPLE = ("ERROR", "UNKNOWN")
+_NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_WORDS = frozenset({"true", "false", "null", "in"})
+_EXTENSIONS = ({"name": "two-var-comprehensions"}, {"name": "sets"})
+_CONFIGURATION = json.dumps({"extensions": _EXTENSIONS, "functions": library.DECLARATIONS})
 
 
 class CompileError(ValueError):
@@ -51,6 +57,9 @@ MAP = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
 STRINGS = Kind("list", cel.Type.List(cel.Type.STRING))
 LISTS = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.STRING)))
 """A map of lists of text, such as ``extra``."""
+QUANTITY = Kind("kubernetes.Quantity", cel.Type(values.QUANTITY))
+SEMVER = Kind("kubernetes.Semver", cel.Type(values.SEMVER))
+"""Their values are made by ``library.quantity.make`` and ``library.semver.make``."""
 
 
 def structure(name: str, fields: Mapping[str, Kind]) -> Kind:
@@ -62,14 +71,17 @@ class Environment:
     def __init__(self, variables: Mapping[str, Kind]) -> None:
         self._variables = dict(variables)
         self._env = cel.NewEnv(
+            descriptor_pool=values.POOL,
+            config=cel.NewEnvConfigFromYaml(_CONFIGURATION),
             variables={name: kind.type for name, kind in variables.items()},
             extensions=[
                 ext_optional.ExtOptional(),
                 ext_strings.ExtStrings(),
                 ext_encoders.ExtEncoders(),
                 ext_bindings.ExtBindings(),
-                cel.CelExtension("kubernetes", library.functions()),
+                cel.CelExtension("kubernetes", _extended(library.BESIDE_OTHERS)),
             ],
+            function_impls=library.IMPLEMENTATIONS,
         )
 
     def compile(self, expression: str, *results: Kind) -> "Program":
@@ -80,13 +92,32 @@ class Environment:
             compiled = self._env.compile(expression)
         except RuntimeError as error:
             raise CompileError(f"compilation failed: {_plain(str(error))}") from None
-        tree = read(compiled.serialize())
+        written = compiled.serialize()
+        tree = read(written)
+        _check_words(tree)
         _check_fields(tree, self._variables)
         found = compiled.return_type()
         if results and found != cel.Type.DYN and not any(_is(found, wanted) for wanted in results):
             wanted = " or ".join(dict.fromkeys(each.name for each in results))
             raise CompileError(f"must evaluate to {wanted}")
+        if (renamed := library.maps.renamed(written)) is not None:
+            compiled = self._env.deserialize(renamed)
         return Program(expression, compiled, tree)
+
+
+def _extended(overloads: Iterable[Overload]) -> list[Any]:
+    """Overloads that are declared with what they call."""
+    functions: dict[str, list[Any]] = {}
+    for each in overloads:
+        made = cel.Overload(
+            each.id,
+            return_type=cel.Type(each.result.signature),
+            parameters=[cel.Type(parameter.signature) for parameter in each.parameters],
+            is_member=each.member,
+            impl=each.implementation,
+        )
+        functions.setdefault(each.function, []).append(made)
+    return [cel.FunctionDecl(name, made) for name, made in functions.items()]
 
 
 def _is(found: Any, wanted: Kind) -> bool:
@@ -142,6 +173,16 @@ def _names(node: Node, bound: frozenset[str] = frozenset()) -> set[str]:
     if isinstance(node, Comprehension):
         bound |= {*node.variables, node.accumulator}
     return {name for child in children(node) for name in _names(child, bound)}
+
+
+def _check_words(node: Node) -> None:
+    """Raises CompileError for names in backticks, which Kubernetes has not switched on: they would reach inside its types."""
+    if isinstance(node, Select) and (node.field in _WORDS or not _NAME.fullmatch(node.field)):
+        raise CompileError("compilation failed: Syntax error: token recognition error at: '`'")
+    if isinstance(node, CreateMap) and node.message in values.NAMES:
+        raise CompileError(f"compilation failed: undeclared reference to '{node.message}' (in container '')")
+    for child in children(node):
+        _check_words(child)
 
 
 def _check_fields(node: Node, variables: Mapping[str, Kind]) -> None:

@@ -282,9 +282,9 @@ def _climbing_paths(patch: Patch) -> None:
 def _backtracking(patch: Patch) -> None:
     import re
 
-    from apimachinery.cel import library
+    from apimachinery.cel.library import regex
 
-    patch.setattr(library, "_compiled", re.compile)
+    patch.setattr(regex, "compiled", re.compile)
 
 
 def _no_cost(patch: Patch) -> None:
