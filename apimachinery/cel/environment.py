@@ -127,13 +127,15 @@ def _is(found: Any, wanted: Kind) -> bool:
 
 
 class Program:
-    """One compiled expression. ``variables`` are the names of the environment's that it mentions."""
+    """One compiled expression. ``variables`` are the names of the environment's that it mentions, ``returns`` is the name of
+    its type (``dyn`` when only an evaluation can tell)."""
 
     def __init__(self, expression: str, compiled: Any, tree: Node) -> None:
         self.expression = expression
         self.tree = tree
         self.variables = frozenset(_names(tree))
         self._compiled = compiled
+        self.returns = str(compiled.return_type().name()).lower()
         self._always_cheap = cost.most(tree) <= cost.PER_CALL
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:

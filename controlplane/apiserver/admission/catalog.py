@@ -19,6 +19,7 @@ from controlplane.apiserver.admission.plugins.certificates import (
 from controlplane.apiserver.admission.plugins.default_class import DefaultIngressClass, DefaultStorageClass
 from controlplane.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from controlplane.apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from controlplane.apiserver.admission.plugins.device_admin_access import DeviceAdminAccess
 from controlplane.apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from controlplane.apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
 from controlplane.apiserver.admission.plugins.image_policy_webhook import Ask, ImagePolicyWebhook, policy_from
@@ -144,9 +145,9 @@ def chosen(enabled: Iterable[str] = (), disabled: Iterable[str] = ()) -> frozens
 def plugins(tools: Tools, names: frozenset[str] | None = None) -> list[Plugin]:
     """The plugins by these names (the default set if None), in the order in which they see a write.
 
-    RoleEscalation is no choice: upstream has it in the registry of the RBAC kinds.
+    RoleEscalation and DeviceAdminAccess are no choice: upstream has them in the registries of their kinds.
     """
     wanted = chosen() if names is None else names
     made = [entry.make(tools) for entry in CATALOG if entry.name in wanted]
-    made.insert(0, RoleEscalation(tools.lookup, tools.authorizer, tools.listing))
+    made[:0] = [RoleEscalation(tools.lookup, tools.authorizer, tools.listing), DeviceAdminAccess(tools.lookup)]
     return made

@@ -114,7 +114,7 @@ def check_driver(name: str, path: str) -> list[FieldError]:
 
 
 def check_selectors(selectors: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
-    """Presence only: what an expression says is for whoever evaluates it."""
+    """Expressions must be there, compile, and not cost too much on any device."""
     found = _at_most(selectors, _SELECTORS_MAX, path)
     for position, selector in enumerate(selectors):
         cel = selector.get("cel")
@@ -122,7 +122,21 @@ def check_selectors(selectors: Sequence[Mapping[str, Any]], path: str) -> list[F
             found.append(fieldpath.required(f"{path}[{position}].cel"))
         elif not cel.get("expression"):
             found.append(fieldpath.required(f"{path}[{position}].cel.expression"))
+        else:
+            found += _check_expression(cel["expression"], f"{path}[{position}].cel.expression")
     return found
+
+
+def _check_expression(expression: str, path: str) -> list[FieldError]:
+    from apimachinery.cel import device  # 24 MB that a cluster without devices does not need
+
+    if len(expression) > device.MAX_LENGTH:
+        return [fieldpath.too_long(path, device.MAX_LENGTH)]
+    try:
+        made = device.selector(expression)
+    except device.CompileError as error:
+        return [fieldpath.invalid(path, expression, str(error))]
+    return [fieldpath.forbidden(path, "too complex, exceeds cost limit")] if device.is_too_complex(made) else []
 
 
 def _check_names(wanted: Sequence[str], path: str, known: set[str]) -> list[FieldError]:
