@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha misbehave lint format bench
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha misbehave lint format bench bench-pods
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,6 +53,9 @@ format: setup-dev ## mend style
 
 bench: setup-dev ## measure what the README claims (PEER=1: upstream beside us)
 	@.venv/bin/python bench/run.py $(if $(PEER),--peer)
+
+bench-pods: setup-dev ## pods from create to Ready and from delete to gone, on a quiet machine (PEER=1: upstream's kubelet beside ours; root)
+	@.venv/bin/python -m bench.pods $(if $(PEER),--peer)
 
 misbehave: setup-dev ## what one misbehaving client does to everybody else, measured (MISBEHAVE="--seconds 60")
 	@.venv/bin/python -m tests.robustness.misbehave $(MISBEHAVE)

@@ -87,7 +87,7 @@ async def running_containerd(wrap: Sequence[str] = ()) -> AsyncIterator[RunningC
         if process is not None and process.returncode is None:
             process.kill()
             await process.wait()
-        await asyncio.to_thread(_clean_up, data_dir)
+        await asyncio.to_thread(clean_up, data_dir)
 
 
 async def _import_images(where: containerd.Layout, data_dir: Path) -> None:
@@ -110,7 +110,8 @@ async def _output(*command: str) -> str:
     return output.decode()
 
 
-def _clean_up(data_dir: Path) -> None:
+def clean_up(data_dir: Path) -> None:
+    """End the processes that name the folder, with what runs below them; unmount and remove what is in it. Blocks."""
     for pid in _processes_of(data_dir):
         _kill(pid)
     for mount in sorted(_mounts_below(data_dir), reverse=True):
