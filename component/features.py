@@ -15,13 +15,16 @@ from component.flags import KEY_VALUES, option
 # (gate, default, what it needs): asked somewhere in this code
 _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
     ALPHA: (
+        ("CPUManagerPolicyAlphaOptions", False, ()),
         ("ContainerStopSignals", False, ()),
         ("CrossNamespaceVolumeDataSource", False, ()),
+        ("CustomCPUCFSQuotaPeriod", False, ()),
         ("DRAListTypeAttributes", False, ()),
         ("DRAResourcePoolStatus", False, ()),
         ("DRAWorkloadResourceClaims", False, ("GenericWorkload",)),
         ("GenericWorkload", False, ()),
         ("HPAScaleToZero", False, ()),
+        ("QOSReserved", False, ()),
         ("StorageVersionAPI", False, ("APIServerIdentity",)),
         ("TopologyAwareWorkloadScheduling", False, ("GenericWorkload",)),
         ("VolumeLimitScaling", False, ()),
@@ -29,12 +32,14 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
     ),
     BETA: (
         ("APIResponseCompression", True, ()),
+        ("CPUManagerPolicyBetaOptions", True, ()),
         ("ClearingNominatedNodeNameAfterBinding", True, ()),
         ("ClusterTrustBundle", False, ()),
         ("ClusterTrustBundleProjection", False, ("ClusterTrustBundle",)),
         ("ConstrainedImpersonation", True, ()),
         ("ContainerRestartRules", True, ()),
         ("CoordinatedLeaderElection", False, ()),
+        ("DisableCPUQuotaWithExclusiveCPUs", True, ()),
         ("EnvFiles", True, ()),
         ("HPAConfigurableTolerance", True, ()),
         ("HostnameOverride", True, ()),
@@ -53,12 +58,12 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
 # Known, and asked by nothing here.
 _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     (ALPHA, False): (
-        "APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions "
+        "APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage "
         "CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation "
-        "CloudControllerManagerWebhook CustomCPUCFSQuotaPeriod DRANodeAllocatableResources EventedPLEG GangScheduling "
+        "CloudControllerManagerWebhook DRANodeAllocatableResources EventedPLEG GangScheduling "
         "ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory "
         "KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity NativeHistograms "
-        "PodAndContainerStatsFromCRI PodLogsQuerySplitStreams QOSReserved ReduceDefaultCrashLoopBackOffDecay "
+        "PodAndContainerStatsFromCRI PodLogsQuerySplitStreams ReduceDefaultCrashLoopBackOffDecay "
         "RelaxedServiceNameValidation ResourceHealthStatus RestartAllContainersOnContainerExits RuntimeClassInImageCriApi "
         "ShardedListAndWatch StorageCapacityScoring StrictIPCIDRValidation TaintTolerationComparisonOperators "
         "TopologyManagerPolicyAlphaOptions UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport "
@@ -71,11 +76,11 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     ),
     (BETA, True): (
         "APIServerIdentity AllowParsingUserUIDFromCertAuth AuthorizePodWebsocketUpgradeCreatePermission "
-        "CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets ComponentFlagz ComponentStatusz "
+        "CSIServiceAccountTokenSecrets ComponentFlagz ComponentStatusz "
         "ContainerCheckpoint ContextualLogging DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
         "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout "
         "DeclarativeValidation DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency "
-        "DisableCPUQuotaWithExclusiveCPUs ExternalServiceAccountTokenSigner GracefulNodeShutdown "
+        "ExternalServiceAccountTokenSigner GracefulNodeShutdown "
         "GracefulNodeShutdownBasedOnPodPriority InOrderInformers InOrderInformersBatchProcess "
         "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages "
         "KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletSeparateDiskGC "
