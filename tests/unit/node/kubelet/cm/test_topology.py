@@ -77,7 +77,7 @@ def test_lists_of_cpus(text: str, cpus: set[int]) -> None:
 
 @pytest.mark.parametrize("text", ["a", "1-", "3-1", "-1", "1,,x"])
 def test_bad_lists_of_cpus(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"range|invalid literal"):
         cpuset.parse(text)
 
 
