@@ -62,12 +62,12 @@ def find_cni_plugins() -> Path:
     raise FileNotFoundError(f"no CNI plugins in {searched}: apt-get install containernetworking-plugins")
 
 
-def major_version(version_output: str) -> int:
-    """The major version from ``containerd --version``; raises ValueError if it says none."""
-    match = re.search(r"\s[vV]?(\d+)\.\d+", version_output)
+def minor_version(version_output: str) -> tuple[int, int]:
+    """Major and minor version from ``containerd --version``; raises ValueError if it says none."""
+    match = re.search(r"\s[vV]?(\d+)\.(\d+)", version_output)
     if match is None:
         raise ValueError(f"cannot read containerd's version from {version_output!r}")
-    return int(match[1])
+    return int(match[1]), int(match[2])
 
 
 def can_lower_oom_score() -> bool:
@@ -78,8 +78,10 @@ def can_lower_oom_score() -> bool:
     return False
 
 
-def write_config(where: Layout, version: int, *, restrict_oom: bool | None = None, systemd_cgroup: bool = False) -> Path:
-    """Write the configuration for containerd ``version`` (its major number) and make its folders.
+def write_config(
+    where: Layout, version: tuple[int, int], *, restrict_oom: bool | None = None, systemd_cgroup: bool = False
+) -> Path:
+    """Write the configuration for containerd ``version`` (major, minor) and make its folders.
 
     ``restrict_oom`` defaults to what this process's capabilities call for.
     """
@@ -88,7 +90,8 @@ def write_config(where: Layout, version: int, *, restrict_oom: bool | None = Non
     for folder in (where.root, where.state, where.cni_conf_dir):
         folder.mkdir(parents=True, exist_ok=True, mode=0o711)
     restrict = not can_lower_oom_score() if restrict_oom is None else restrict_oom
-    settings = _version_2(where, restrict, systemd_cgroup) if version < 2 else _version_3(where, restrict, systemd_cgroup)
+    make = _version_2 if version < (2, 0) else _version_3
+    settings = make(where, version, restrict, systemd_cgroup)
     text = render(settings)
     # A full disk must not stand in the way of `down`: what is there already is not written again.
     if not where.config.exists() or where.config.read_text() != text:
@@ -119,14 +122,16 @@ def _runc(where: Layout, systemd_cgroup: bool) -> dict[str, Any]:
     return {"default_runtime_name": "runc", "runtimes": {"runc": {"runtime_type": "io.containerd.runc.v2", "options": options}}}
 
 
-def _cri(where: Layout, restrict_oom: bool) -> dict[str, Any]:
+def _cri(where: Layout, version: tuple[int, int], restrict_oom: bool) -> dict[str, Any]:
+    # 2.1 knows several folders and warns of the old name, which 2.3 has no more.
+    plugins = {"bin_dirs": [str(where.cni_bin_dir)]} if version >= (2, 1) else {"bin_dir": str(where.cni_bin_dir)}
     return {
         "restrict_oom_score_adj": restrict_oom,
         "netns_mounts_under_state_dir": True,
         "tolerate_missing_hugetlb_controller": True,
         "enable_unprivileged_ports": True,
         "enable_unprivileged_icmp": True,
-        "cni": {"bin_dir": str(where.cni_bin_dir), "conf_dir": str(where.cni_conf_dir), "max_conf_num": 1},
+        "cni": {**plugins, "conf_dir": str(where.cni_conf_dir), "max_conf_num": 1},
     }
 
 
@@ -134,9 +139,9 @@ def _stream() -> dict[str, Any]:
     return {"stream_server_address": "127.0.0.1", "stream_server_port": "0"}
 
 
-def _version_2(where: Layout, restrict_oom: bool, systemd_cgroup: bool) -> dict[str, Any]:
+def _version_2(where: Layout, version: tuple[int, int], restrict_oom: bool, systemd_cgroup: bool) -> dict[str, Any]:
     cri = {
-        **_cri(where, restrict_oom),
+        **_cri(where, version, restrict_oom),
         **_stream(),
         "sandbox_image": where.sandbox_image,
         "containerd": _runc(where, systemd_cgroup),
@@ -147,12 +152,12 @@ def _version_2(where: Layout, restrict_oom: bool, systemd_cgroup: bool) -> dict[
     return {**_common(where, 2), "plugins": plugins}
 
 
-def _version_3(where: Layout, restrict_oom: bool, systemd_cgroup: bool) -> dict[str, Any]:
+def _version_3(where: Layout, version: tuple[int, int], restrict_oom: bool, systemd_cgroup: bool) -> dict[str, Any]:
     images: dict[str, Any] = {"pinned_images": {"sandbox": where.sandbox_image}}
     if where.registry_config:
         images["registry"] = {"config_path": str(where.registry_config)}
     plugins = {
-        "io.containerd.cri.v1.runtime": {**_cri(where, restrict_oom), "containerd": _runc(where, systemd_cgroup)},
+        "io.containerd.cri.v1.runtime": {**_cri(where, version, restrict_oom), "containerd": _runc(where, systemd_cgroup)},
         "io.containerd.cri.v1.images": images,
         "io.containerd.grpc.v1.cri": _stream(),
         "io.containerd.internal.v1.opt": {"path": str(where.root / "opt")},
@@ -161,7 +166,7 @@ def _version_3(where: Layout, restrict_oom: bool, systemd_cgroup: bool) -> dict[
 
 
 def render(settings: Mapping[str, Any]) -> str:
-    """TOML of nested mappings with strings, booleans and numbers (all that containerd's configuration needs)."""
+    """TOML of nested mappings with strings, booleans, numbers and lists of them (all that containerd's configuration needs)."""
     return "\n".join(_table(settings, ())) + "\n"
 
 
@@ -175,4 +180,4 @@ def _table(settings: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return json.dumps(value)  # JSON strings, booleans and integers are TOML as they stand
+    return json.dumps(value)  # JSON strings, booleans, integers and lists are TOML as they stand

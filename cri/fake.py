@@ -107,6 +107,10 @@ class FakeContainerd:
         ready = pb.RuntimeCondition(type="RuntimeReady", status=True)
         return pb.StatusResponse(status=pb.RuntimeStatus(conditions=[ready, network]))
 
+    async def runtime_config(self) -> pb.RuntimeConfigResponse:
+        self._enter("runtime_config")
+        raise errors.UnimplementedError("unknown method RuntimeConfig for service runtime.v1.RuntimeService")
+
     async def update_runtime_config(self, pod_cidr: str) -> None:
         self._enter("update_runtime_config", pod_cidr)
 

@@ -27,6 +27,10 @@ class RuntimeService(Protocol):
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse: ...
 
+    async def runtime_config(self) -> pb.RuntimeConfigResponse:
+        """Which cgroup driver it has. Raises UnimplementedError where the runtime does not tell (containerd before 2.0)."""
+        ...
+
     async def update_runtime_config(self, pod_cidr: str) -> None: ...
 
     async def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> str:

@@ -30,6 +30,11 @@ class GrpcRuntime:
         response: pb.StatusResponse = await self._channel.call(self._stub.Status, request, self._timeout)
         return response
 
+    async def runtime_config(self) -> pb.RuntimeConfigResponse:
+        request = pb.RuntimeConfigRequest()
+        response: pb.RuntimeConfigResponse = await self._channel.call(self._stub.RuntimeConfig, request, self._timeout)
+        return response
+
     async def update_runtime_config(self, pod_cidr: str) -> None:
         config = pb.RuntimeConfig(network_config=pb.NetworkConfig(pod_cidr=pod_cidr))
         request = pb.UpdateRuntimeConfigRequest(runtime_config=config)

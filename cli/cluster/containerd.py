@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bootstrap.containerd import Layout as RuntimeLayout
-from bootstrap.containerd import command, major_version, write_config
+from bootstrap.containerd import command, minor_version, write_config
 from bootstrap.containerd import layout as runtime_layout
 from cli.cluster.layout import Layout
 from cli.cluster.plan import CONTAINERD
@@ -40,7 +40,7 @@ def specification(layout: Layout, settings: Settings) -> ProcessSpec:
         raise click.ClickException(f"{program} cannot be run: {asked.stderr.strip() or f'exit status {asked.returncode}'}")
     where = private(layout, settings)
     try:
-        write_config(where, major_version(asked.stdout))
+        write_config(where, minor_version(asked.stdout))
     except (ValueError, OSError) as error:
         raise click.ClickException(f"cannot prepare containerd: {error}") from error
     return ProcessSpec(CONTAINERD, command(where, program), layout.logs / "containerd.log")

@@ -31,6 +31,8 @@ def refuse(
     """
     if message := _under(pressures, pod):
         return ranking.REASON, message
+    if node is not None and _wants_strict_groups(pod) and not _tells_groups(node):
+        return "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
     taken = [other for other in others if not pods.is_terminal(other)]
     return _lacks(pod, taken, allocatable, node) or _mismatch(pod, taken, node)
 
@@ -39,6 +41,15 @@ def _under(pressures: Sequence[str], pod: Pod) -> str | None:
     taint = {"key": ranking.PRESSURE_TAINT, "effect": NO_SCHEDULE}
     tolerated = first_untolerated([taint], pods.spec_of(pod).get("tolerations") or (), frozenset({NO_SCHEDULE})) is None
     return ranking.refusal(pod, pressures, qos.qos_class(pod), tolerated)
+
+
+def _wants_strict_groups(pod: Pod) -> bool:
+    return (pods.spec_of(pod).get("securityContext") or {}).get("supplementalGroupsPolicy") == "Strict"
+
+
+def _tells_groups(node: Node) -> bool:
+    """A runtime that does not know the policy would let the container have groups that nobody granted it."""
+    return bool(((node.get("status") or {}).get("features") or {}).get("supplementalGroupsPolicy"))
 
 
 def _mismatch(pod: Pod, taken: Iterable[Pod], node: Node | None) -> tuple[str, str] | None:

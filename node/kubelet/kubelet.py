@@ -69,6 +69,8 @@ class Kubelet:
         link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
         try:
             version = await connection.wait_for_runtime(link.runtime, self._clock)
+            driver = await connection.cgroup_driver(link.runtime, config.cgroup_driver)
+            config = self._config = replace(config, cgroup_driver=driver)
             certificates = Certificates(config, self._clock, self._bootstrap)
             credentials = await asyncio.to_thread(certificates.credentials, self._credentials)
             async with Client(credentials, component="kubelet", clock=self._clock) as client:

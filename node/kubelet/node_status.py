@@ -56,6 +56,8 @@ class RuntimeFacts:
     pressures: Sequence[str] = ()
     handlers: Sequence[Mapping[str, Any]] = ()
     """As ``status.runtimeHandlers`` shows them; empty for runtimes that do not tell."""
+    features: Mapping[str, bool] | None = None
+    """As ``status.features`` shows them: what does not depend on the handler."""
 
     def recursive_read_only(self, handler: str = "") -> bool:
         """Whether the runtime can make mounts below a read-only one read-only, too."""
@@ -168,6 +170,7 @@ def node_status(
             "osImage": machine.os_image,
             "systemUUID": machine.system_uuid,
         },
+        **({"features": dict(facts.features)} if facts.features is not None else {}),
         **({"runtimeHandlers": list(facts.handlers)} if facts.handlers else {}),
     }
 

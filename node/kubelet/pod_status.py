@@ -181,6 +181,8 @@ def _present(
     status["restartCount"] = latest.restart_count
     status["image"], status["imageID"] = latest.image or status["image"], latest.image_id
     status["containerID"] = identity
+    if latest.user is not None:
+        status["user"] = {"linux": dict(latest.user)}
     if previous is not None:
         status["lastState"] = _state(previous, f"{given.runtime_name}://{previous.id}")
     elif before.get("lastState") and latest.restart_count > 0:

@@ -62,7 +62,8 @@ async def services(request: pytest.FixtureRequest) -> AsyncIterator[Services]:
 
 
 async def _network_ready(runtime: RuntimeService) -> bool:
-    return all(condition.status for condition in (await runtime.status()).status.conditions)
+    conditions = (await runtime.status()).status.conditions
+    return {each.type for each in conditions if each.status} >= {"RuntimeReady", "NetworkReady"}
 
 
 async def _has(runtime: RuntimeService, container: str, path: str) -> bool:
@@ -201,6 +202,14 @@ async def test_events_are_optional(services: Services) -> None:
     if version.runtime_version.startswith(("1.6", "v1.6")):
         with pytest.raises(errors.UnimplementedError):
             await anext(aiter(services.runtime.events()))
+
+
+async def test_the_cgroup_driver_is_told_since_version_2(services: Services) -> None:
+    if (await services.runtime.version()).runtime_version.startswith("1."):
+        with pytest.raises(errors.UnimplementedError):
+            await services.runtime.runtime_config()
+    else:
+        assert (await services.runtime.runtime_config()).linux.cgroup_driver == pb.CGROUPFS
 
 
 async def test_an_absent_runtime_is_unavailable(tmp_path: object) -> None:

@@ -78,7 +78,7 @@ async def running_containerd(wrap: Sequence[str] = ()) -> AsyncIterator[RunningC
     try:
         where = containerd.layout(data_dir)
         version = await _output("containerd", "--version")
-        containerd.write_config(where, containerd.major_version(version))
+        containerd.write_config(where, containerd.minor_version(version))
         with (data_dir / "containerd.log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(*wrap, *containerd.command(where), stdout=log, stderr=log)
         await _import_images(where, data_dir)

@@ -1,6 +1,6 @@
 """The kubelet's connection to its container runtime: one channel, both services, and what is asked of them now and then."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from component import logs
@@ -46,21 +46,36 @@ async def wait_for_runtime(runtime: RuntimeService, clock: Clock) -> str:
             return f"{version.runtime_name}://{version.runtime_version.removeprefix('v')}"
 
 
+async def cgroup_driver(runtime: RuntimeService, configured: str) -> str:
+    """The runtime's own, whatever is configured (KubeletCgroupDriverFromCRI); ``configured`` for runtimes that do not tell.
+    Raises RuntimeServiceError where it does not answer."""
+    try:
+        told = await runtime.runtime_config()
+    except errors.UnimplementedError:
+        _log.info("The runtime does not tell its cgroup driver: the configured one is used", driver=configured)
+        return configured
+    if not told.HasField("linux"):
+        return configured
+    driver = "systemd" if told.linux.cgroup_driver == pb.SYSTEMD else "cgroupfs"
+    if driver != configured:
+        _log.info("The runtime's cgroup driver is used, not the configured one", driver=driver, configured=configured)
+    return driver
+
+
 async def look(runtime: RuntimeService, images: ImageService, version: str, pleg_problem: str) -> RuntimeFacts:
     """The runtime's health and images, for the Node. Never raises."""
-    problems, network, handlers = [], "", []
+    problems, network, handlers, features = [], "", [], None
     try:
         answer = await runtime.status()
         handlers = [_handler(each) for each in answer.runtime_handlers]
-        for condition in answer.status.conditions:
-            if condition.status:
-                continue
-            text = f"{condition.type}=false reason:{condition.reason} message:{condition.message}"
-            if condition.type == "NetworkReady":
-                network = f"container runtime network not ready: {text}"
-                problems.append(network)
-            else:
-                problems.append(f"container runtime not ready: {text}")
+        if answer.HasField("features"):
+            features = {"supplementalGroupsPolicy": answer.features.supplemental_groups_policy}
+        told = {each.type: each for each in answer.status.conditions}
+        if text := _not_ready(told, "NetworkReady"):
+            network = f"container runtime network not ready: {text}"
+            problems.append(network)
+        if text := _not_ready(told, "RuntimeReady"):
+            problems.append(f"container runtime not ready: {text}")
         listed = [] if problems else await images.list_images()
     except errors.RuntimeServiceError as error:
         return RuntimeFacts(version, [f"container runtime is down: {error}"], network)
@@ -68,7 +83,17 @@ async def look(runtime: RuntimeService, images: ImageService, version: str, pleg
         problems.append(f"PLEG is not healthy: {pleg_problem}")
     listed = sorted(listed, key=lambda image: -image.size)
     shown = [{"names": [*image.repo_digests, *image.repo_tags], "sizeBytes": image.size} for image in listed]
-    return RuntimeFacts(version, problems, network, [image for image in shown if image["names"]], handlers=handlers)
+    return RuntimeFacts(
+        version, problems, network, [image for image in shown if image["names"]], handlers=handlers, features=features
+    )
+
+
+def _not_ready(told: Mapping[str, pb.RuntimeCondition], kind: str) -> str:
+    """Why not, or ``""``. A runtime's further conditions (containerd 2 has one about deprecated settings) say nothing of it."""
+    condition = told.get(kind)
+    if condition is None:
+        return f"{kind}: the runtime does not tell"
+    return "" if condition.status else f"{kind}=false reason:{condition.reason} message:{condition.message}"
 
 
 def _handler(handler: pb.RuntimeHandler) -> dict[str, Any]:

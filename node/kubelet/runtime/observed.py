@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.runtime import names
@@ -44,6 +45,8 @@ class ObservedContainer:
     image_id: str = ""
     log_path: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    user: Mapping[str, Any] | None = None
+    """As ``containerStatuses[].user.linux``: who its first process is; None for runtimes that do not tell."""
 
     @property
     def hash(self) -> str:
@@ -143,7 +146,13 @@ def container_of(listed: pb.Container, status: pb.ContainerStatus | None) -> Obs
         image=status.image.image,
         image_id=status.image_id or status.image_ref,
         log_path=status.log_path,
+        user=_user(status.user.linux) if status.HasField("user") else None,
     )
+
+
+def _user(user: pb.LinuxContainerUser) -> dict[str, Any]:
+    groups = {"supplementalGroups": list(user.supplemental_groups)} if user.supplemental_groups else {}
+    return {"uid": user.uid, "gid": user.gid, **groups}
 
 
 def sandbox_of(listed: pb.PodSandbox, status: pb.PodSandboxStatus | None) -> ObservedSandbox:

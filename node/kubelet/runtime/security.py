@@ -77,6 +77,7 @@ def sandbox_context(pod: Pod) -> pb.LinuxSandboxSecurityContext:
         privileged=privileged,
         seccomp=pb.SecurityProfile(profile_type=pb.SecurityProfile.RuntimeDefault),
         supplemental_groups=_groups(context),
+        supplemental_groups_policy=_groups_policy(context),
     )
     if context.get("runAsUser") is not None:
         made.run_as_user.value = int(context["runAsUser"])
@@ -88,13 +89,15 @@ def sandbox_context(pod: Pod) -> pb.LinuxSandboxSecurityContext:
 def container_context(pod: Pod, container: Container, image: pb.Image, seccomp_root: Path) -> pb.LinuxContainerSecurityContext:
     """CRI's security context of one container."""
     context = effective(pod, container)
+    pod_context = pods.spec_of(pod).get("securityContext") or {}
     privileged = bool(context.get("privileged"))
     made = pb.LinuxContainerSecurityContext(
         privileged=privileged,
         namespace_options=namespaces(pod),
         readonly_rootfs=bool(context.get("readOnlyRootFilesystem")),
         no_new_privs=context.get("allowPrivilegeEscalation") is False,
-        supplemental_groups=_groups(pods.spec_of(pod).get("securityContext") or {}),
+        supplemental_groups=_groups(pod_context),
+        supplemental_groups_policy=_groups_policy(pod_context),
         seccomp=_seccomp(context, privileged, seccomp_root),
     )
     capabilities = context.get("capabilities") or {}
@@ -131,6 +134,11 @@ def _groups(pod_context: Mapping[str, Any]) -> list[int]:
     if pod_context.get("fsGroup") is not None:
         groups.append(int(pod_context["fsGroup"]))
     return list(dict.fromkeys(groups))
+
+
+def _groups_policy(pod_context: Mapping[str, Any]) -> pb.SupplementalGroupsPolicy:
+    """Strict: none of the groups that the image's /etc/group gives its user."""
+    return pb.Strict if pod_context.get("supplementalGroupsPolicy") == "Strict" else pb.Merge
 
 
 def _seccomp(context: Mapping[str, Any], privileged: bool, root: Path) -> pb.SecurityProfile:

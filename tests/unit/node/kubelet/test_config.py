@@ -144,6 +144,15 @@ def test_admission_looks_again_at_what_the_scheduler_may_not_have_seen(
     assert refused == (None if reason is None else (reason, f"Pod was rejected: Predicate {reason} failed: {why}"))
 
 
+@pytest.mark.parametrize(("able", "refused"), [(True, False), (False, True), (None, True)], ids=["able", "unable", "silent"])
+def test_strict_groups_need_a_runtime_that_knows_them(able: bool | None, refused: bool) -> None:
+    node = {"metadata": {"name": "n"}, "status": {} if able is None else {"features": {"supplementalGroupsPolicy": able}}}
+    said = refuse(pod(securityContext={"supplementalGroupsPolicy": "Strict"}), [], ROOM, node)
+    text = "SupplementalGroupsPolicy=Strict is not supported in this node"
+    assert said == (("SupplementalGroupsPolicyNotSupported", text) if refused else None)
+    assert refuse(pod(securityContext={"supplementalGroupsPolicy": "Merge"}), [], ROOM, node) is None
+
+
 @pytest.mark.parametrize(
     ("offered", "reason"),
     [pytest.param({"example.com/gpu": "3"}, "OutOfexample.com/gpu", id="too few"), pytest.param({}, None, id="unknown here")],

@@ -24,6 +24,12 @@ def test_the_container_wins_over_the_pod() -> None:
     assert list(made.supplemental_groups) == [5, 7]
 
 
+def test_groups_of_the_image_are_refused_on_request() -> None:
+    assert _context({"supplementalGroupsPolicy": "Strict"}, {}).supplemental_groups_policy == pb.Strict
+    assert _context({}, {}).supplemental_groups_policy == pb.Merge
+    assert security.sandbox_context(pod(securityContext={"supplementalGroupsPolicy": "Strict"})).supplemental_groups_policy
+
+
 def test_the_images_user_is_the_last_resort() -> None:
     assert _context({}, {}, pb.Image(uid=pb.Int64Value(value=9))).run_as_user.value == 9
     assert _context({}, {}, pb.Image(username="app")).run_as_username == "app"
