@@ -1,0 +1,1 @@
+"""Device manager: gives containers the devices that plugins of this node offer (KEP-3573)."""
