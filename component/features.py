@@ -39,6 +39,13 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("ConstrainedImpersonation", True, ()),
         ("ContainerRestartRules", True, ()),
         ("CoordinatedLeaderElection", False, ()),
+        ("DRAConsumableCapacity", True, ()),
+        ("DRADeviceBindingConditions", True, ("DRAResourceClaimDeviceStatus",)),
+        ("DRADeviceTaints", True, ()),
+        ("DRAExtendedResource", True, ()),
+        ("DRAPartitionableDevices", True, ()),
+        ("DRAResourceClaimDeviceStatus", True, ()),
+        ("DRASchedulerFilterTimeout", True, ()),
         ("DisableCPUQuotaWithExclusiveCPUs", True, ()),
         ("EnvFiles", True, ()),
         ("HPAConfigurableTolerance", True, ()),
@@ -77,10 +84,8 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     (BETA, True): (
         "APIServerIdentity AllowParsingUserUIDFromCertAuth AuthorizePodWebsocketUpgradeCreatePermission "
         "CSIServiceAccountTokenSecrets ComponentFlagz ComponentStatusz "
-        "ContainerCheckpoint ContextualLogging DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
-        "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout "
-        "DeclarativeValidation DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency "
-        "ExternalServiceAccountTokenSigner GracefulNodeShutdown "
+        "ContainerCheckpoint ContextualLogging DeclarativeValidation DeploymentReplicaSetTerminatingReplicas "
+        "DetectCacheInconsistency ExternalServiceAccountTokenSigner GracefulNodeShutdown "
         "GracefulNodeShutdownBasedOnPodPriority InOrderInformers InOrderInformersBatchProcess "
         "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages "
         "KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletSeparateDiskGC "

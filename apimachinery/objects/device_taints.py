@@ -25,3 +25,12 @@ def repels(device: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) 
         taint.get("effect") in REPELLING and not any(tolerates(each, taint) for each in tolerations)
         for taint in device.get("taints") or ()
     )
+
+
+def tolerated_seconds(tolerations: Iterable[Mapping[str, Any]], taint: Mapping[str, Any]) -> float | None:
+    """How long the taint is tolerated: None for ever, 0 not at all."""
+    matching = [each for each in tolerations if tolerates(each, taint)]
+    if not matching:
+        return 0.0
+    limits = [float(each["tolerationSeconds"]) for each in matching if each.get("tolerationSeconds") is not None]
+    return max(0.0, min(limits)) if limits else None

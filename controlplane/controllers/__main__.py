@@ -33,6 +33,7 @@ _CONCURRENCY = {
     "rc": 5,
     "resource-quota": 5,
     "ephemeralvolume": 5,
+    "resource-claim": 50,
 }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from component import config, logs
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.controllers.attach_detach import AttachDetachController
 from controlplane.controllers.bootstrap_signer import BootstrapSigner
 from controlplane.controllers.clusterrole_aggregation import ClusterRoleAggregationController
@@ -20,6 +22,7 @@ from controlplane.controllers.csr_cleaner import CSRCleanerController
 from controlplane.controllers.csr_signing import SIGNERS, CSRSigningController
 from controlplane.controllers.daemonset.controller import DaemonSetController
 from controlplane.controllers.deployment.controller import DeploymentController
+from controlplane.controllers.device_taint_eviction import DeviceTaintEvictionController
 from controlplane.controllers.disruption import DisruptionController
 from controlplane.controllers.endpoints import EndpointsController
 from controlplane.controllers.endpointslice import EndpointSliceController
@@ -38,6 +41,7 @@ from controlplane.controllers.pod_gc import PodGCController
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
 from controlplane.controllers.resource_quota import ResourceQuotaController
+from controlplane.controllers.resourceclaim import ResourceClaimController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.serviceaccount_token import ServiceAccountTokenController, Signer
@@ -56,8 +60,6 @@ _ABSENT = frozenset(
         "horizontal-pod-autoscaler-controller",
         "horizontalpodautoscaling",
         "node-route-controller",
-        "resource-claim-controller",
-        "resourceclaim-controller",
         "route",
         "service",
         "service-cidr-controller",
@@ -156,6 +158,8 @@ def descriptors() -> list[Descriptor]:
         Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
         Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
         Descriptor("ephemeral-volume-controller", "ephemeral-volume", _ephemeral_volume),
+        Descriptor("resourceclaim-controller", "resource-claim-controller", _resource_claim),
+        Descriptor("device-taint-eviction-controller", "device-taint-eviction", _device_taint_eviction),
         Descriptor("local-path-provisioner", "local-path", _local_path),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
         Descriptor(
@@ -340,6 +344,15 @@ def _attach_detach(env: Environment, flags: Options) -> Controller:
 
 def _ephemeral_volume(env: Environment, flags: Options) -> Controller:
     return EphemeralVolumeController(env, flags["concurrent_ephemeralvolume_syncs"])
+
+
+def _resource_claim(env: Environment, flags: Options) -> Controller:
+    return ResourceClaimController(env, flags["concurrent_resource_claim_syncs"])
+
+
+def _device_taint_eviction(env: Environment, flags: Options) -> Controller | None:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    return DeviceTaintEvictionController(env) if gates.enabled("DRADeviceTaints") else None
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:
