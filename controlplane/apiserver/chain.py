@@ -4,17 +4,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp.web_request import BaseRequest
 
 from apimachinery import errors
 from apimachinery.codecs.json import encode
+from controlplane.apiserver.audit.metrics import AuditMetrics
 from controlplane.apiserver.audit.policy import Level, Policy
 from controlplane.apiserver.audit.sinks import Sink
 from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.endpoints.watch import WatchAnswer
+from controlplane.apiserver.filters.access_metrics import AccessMetrics
 from controlplane.apiserver.filters.audit import audit, audit_received
 from controlplane.apiserver.filters.authenticate import authenticate
 from controlplane.apiserver.filters.authorize import authorize
@@ -55,6 +57,8 @@ class Parts:
     audit_policy: Policy | None = None
     user_headers: Sequence[str] = ()  # by which a front proxy names users
     constrained_impersonation: bool = True
+    access: AccessMetrics = field(default_factory=AccessMetrics)
+    audits: AuditMetrics = field(default_factory=AuditMetrics)
 
 
 def filters(parts: Parts) -> list[Filter]:
@@ -63,15 +67,14 @@ def filters(parts: Parts) -> list[Filter]:
         request_info,  # everything later asks what the request is about
         measure(parts.metrics),  # counts also what is refused below
         # before authentication: refused requests are events too
-        audit(parts.audit_sink, parts.audit_policy) if parts.audit_sink else None,
+        audit(parts.audit_sink, parts.audit_policy, parts.audits) if parts.audit_sink else None,
         deadline(parts.request_timeout),  # what takes a place from here on has an end
-        authenticate(parts.authenticator, parts.user_headers),
-        audit_received(parts.audit_sink, parts.audit_policy) if parts.audit_sink and parts.audit_policy else None,
-        impersonate(
-            parts.authorizer, constrained=parts.constrained_impersonation
-        ),  # asks the authorizer as the real user, then continues as the other
+        authenticate(parts.authenticator, parts.user_headers, parts.access),
+        audit_received(parts.audit_sink, parts.audit_policy, parts.audits) if parts.audit_sink and parts.audit_policy else None,
+        # asks the authorizer as the real user, then continues as the other
+        impersonate(parts.authorizer, constrained=parts.constrained_impersonation, metrics=parts.access),
         parts.seats,  # knows whom the request speaks for, and bounds how much of the rest is done at once
-        authorize(parts.authorizer),
+        authorize(parts.authorizer, metrics=parts.access),
     ]
     return [step for step in ordered if step is not None]
 

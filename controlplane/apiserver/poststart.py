@@ -66,6 +66,11 @@ class PostStart:
         self._requests = RequestObjects(stores, served, lambda kind, obj, mended: self._ensure(kind, "", obj, mended=mended))
         self._done = False
 
+    @property
+    def name(self) -> str:
+        """This server's identity; empty before it has an address."""
+        return self._identity.name if self._identity is not None else ""
+
     def check(self) -> None:
         """For health checks: raises until everything exists."""
         if not self._done:

@@ -8,6 +8,7 @@ from component.errors import OperatorError
 from component.featuregates import Gates
 from component.features import DEFAULTS
 from controlplane.apiserver.admission.interface import Listing, Lookup, Plugin, StatusWrite
+from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.admission.plugins.always import AlwaysAdmit, AlwaysDeny
 from controlplane.apiserver.admission.plugins.always_pull_images import AlwaysPullImages
 from controlplane.apiserver.admission.plugins.certificates import (
@@ -58,6 +59,7 @@ class Tools:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     features: Gates = DEFAULTS
     dial: Dial | None = None
+    metrics: AdmissionMetrics = field(default_factory=AdmissionMetrics)
 
     def of(self, name: str) -> Mapping[str, Any]:
         return self.settings.get(name, {})
@@ -77,6 +79,10 @@ def _image_policy(tools: Tools) -> Plugin:
     return ImagePolicyWebhook(policy, tools.dial(policy.kubeconfig))
 
 
+def _pod_security(tools: Tools) -> Plugin:
+    return PodSecurity(tools.lookup, tools.listing, settings_from(tools.of("PodSecurity")), tools.metrics)
+
+
 CATALOG = (
     Entry("AlwaysAdmit", lambda tools: AlwaysAdmit(), False),
     Entry("NamespaceLifecycle", lambda tools: NamespaceLifecycle(tools.lookup)),
@@ -86,8 +92,8 @@ CATALOG = (
     Entry("NodeRestriction", lambda tools: NodeRestriction(tools.lookup)),  # optional upstream; Node is an authorizer here
     Entry("TaintNodesByCondition", lambda tools: TaintNodesByCondition()),
     Entry("AlwaysPullImages", lambda tools: AlwaysPullImages(), False),
-    Entry("PodSecurity", lambda tools: PodSecurity(tools.lookup, tools.listing, settings_from(tools.of("PodSecurity")))),
     Entry("ImagePolicyWebhook", _image_policy, False),
+    Entry("PodSecurity", _pod_security),
     Entry("PodNodeSelector", lambda tools: PodNodeSelector(tools.lookup, tools.of("PodNodeSelector")), False),
     Entry("Priority", lambda tools: Priority(tools.lookup)),
     Entry("DefaultTolerationSeconds", lambda tools: DefaultTolerationSeconds()),

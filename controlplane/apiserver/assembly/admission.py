@@ -6,6 +6,7 @@ from component.featuregates import Gates
 from controlplane.apiserver.admission import catalog, configuration
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.assembly.resources import listing_in, status_writer
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Admission
@@ -13,9 +14,16 @@ from controlplane.apiserver.registry.store import Store
 
 
 def chain_for(
-    config: Admission, features: Gates, stores: Mapping[str, Store], lookup: Lookup, authorizer: Authorizer, dial: catalog.Dial
+    config: Admission,
+    features: Gates,
+    stores: Mapping[str, Store],
+    lookup: Lookup,
+    authorizer: Authorizer,
+    dial: catalog.Dial,
+    metrics: AdmissionMetrics | None = None,
 ) -> AdmissionChain:
     """Raises OperatorError for flags or a file that mean nothing."""
     settings = configuration.load(config.file) if config.file is not None else {}
-    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial)
-    return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)))
+    metrics = metrics or AdmissionMetrics()
+    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial, metrics)
+    return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)), metrics)

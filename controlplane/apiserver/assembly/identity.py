@@ -1,7 +1,7 @@
 """Authenticators from the settings, in the order in which they are asked. Authorizers: see ``authorizers``."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from controlplane.apiserver.authentication.interface import Authenticator
 from controlplane.apiserver.authentication.keys import VerificationKey, load_private_key, load_public_keys
 from controlplane.apiserver.authentication.legacy_token import LegacyTokens, Note
 from controlplane.apiserver.authentication.oidc import Issuers
+from controlplane.apiserver.authentication.oidc_metrics import OIDCMetrics
 from controlplane.apiserver.authentication.request_header import HeaderNames, RequestHeaders
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authentication.static_token import StaticTokens
@@ -46,8 +47,14 @@ class Believed:
         self.anonymous.paths = read.paths
 
 
-def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = None, note: Note | None = None) -> Believed:
-    """Raises OperatorError naming the flag and the file that cannot be used."""
+def believed(
+    config: Identity,
+    lookup: Lookup,
+    webhook: Authenticator | None = None,
+    note: Note | None = None,
+    server: Callable[[], str] = str,
+) -> Believed:
+    """``server`` gives the name that metrics show hashed. Raises OperatorError naming the flag and the file that is of no use."""
     issuer = None
     if config.service_account_signing_key is not None:
         with reading("--service-account-signing-key-file", config.service_account_signing_key):
@@ -73,7 +80,7 @@ def believed(config: Identity, lookup: Lookup, webhook: Authenticator | None = N
             raise OperatorError(
                 f"issuer {known.url}: the same as --service-account-issuer; tokens of both could not be told apart"
             )
-    issuers = Issuers(config.jwt_issuers)
+    issuers = Issuers(config.jwt_issuers, OIDCMetrics(server))
     bearer.append(issuers)
     if webhook is not None:
         bearer.append(webhook)

@@ -5,13 +5,12 @@ A file that cannot be used leaves what was read before in force; metrics (upstre
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from component import logs
 from component.errors import OperatorError
-from component.metrics import Registry
+from component.reloads import Reloads
 
 _log = logs.get(__name__)
 LOOK_SECONDS = 1.0
@@ -21,21 +20,18 @@ Apply = Callable[[bytes], Awaitable[None]]
 
 
 class ConfigFile:
-    """``name`` is ``authentication`` or ``authorization``: the word in upstream's metrics; empty for files that have none."""
+    """``reloads`` is what metrics are told."""
 
-    def __init__(self, path: Path, apply: Apply, metrics: Registry, name: str = "") -> None:
+    def __init__(self, path: Path, apply: Apply) -> None:
         self._path, self._apply = path, apply
         self._seen: bytes | None = None
         self._stamp: tuple[int, int] | None = None
-        self._reloads = self._last = None
-        if name:
-            prefix = f"apiserver_{name}_config_controller_automatic_reload"
-            self._reloads = metrics.counter(f"{prefix}s", f"Reloads of the {name} configuration.", ("status",))
-            self._last = metrics.gauge(f"{prefix}_last_timestamp_seconds", "When the last of them was.", ("status",))
+        self.reloads = Reloads()
 
     async def start(self) -> None:
         """Note the content that is in force already."""
         self._stamp, self._seen = await asyncio.to_thread(self._read)
+        self.reloads = Reloads(self._seen)
 
     async def look(self) -> None:
         """Take up the file if it changed."""
@@ -48,10 +44,10 @@ class ConfigFile:
             _log.error(
                 "A changed configuration file cannot be used; the last one stays in force", file=str(self._path), err=problem
             )
-            self._count("failure")
+            self.reloads.note(None)
         else:
             _log.info("A changed configuration file was taken up", file=str(self._path))
-            self._count("success")
+            self.reloads.note(found)
 
     def _read(self) -> tuple[tuple[int, int], bytes]:
         status = self._path.stat()
@@ -67,8 +63,3 @@ class ConfigFile:
             return None
         self._seen = data
         return data
-
-    def _count(self, status: str) -> None:
-        if self._reloads is not None and self._last is not None:
-            self._reloads.labels(status).inc()
-            self._last.labels(status).set(time.time())

@@ -13,10 +13,12 @@ from component.clock import RealClock
 from component.dynamic_certificates import CaBundle, Files, ServingCertificates, watch
 from component.healthz import Health
 from component.metrics import Registry
+from component.reloads import ReloadMetrics, hash_of
 from component.serving import Address, listening
 from component.tasks import Supervisor
 from controlplane.apiserver import chain
 from controlplane.apiserver.admission.catalog import Dial
+from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.assembly import identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
@@ -26,7 +28,7 @@ from controlplane.apiserver.assembly.reloading import LOOK_SECONDS, ConfigFile
 from controlplane.apiserver.assembly.remote import Remote, dialler, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
 from controlplane.apiserver.assembly.served import listed_resources
-from controlplane.apiserver.assembly.storage_metrics import EncryptionMetrics, StorageMetrics
+from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config, Identity
 from controlplane.apiserver.endpoints import connect
@@ -35,6 +37,7 @@ from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.endpoints.reviews import Judges
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.endpoints.watch import OpenWatches
+from controlplane.apiserver.filters.access_metrics import AccessMetrics
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.filters.metrics import RequestMetrics
@@ -112,11 +115,13 @@ async def running(config: Config) -> AsyncIterator[Running]:
         if base.encryption is not None:
             base.health.add("kms-providers", base.encryption.check)
             base.encryption.catch_up = base.caches.catch_up
-            base.metrics.collectors.register(EncryptionMetrics(base.encryption))
+            base.encryption.measures.server = lambda: hash_of(poststart.name.encode())
+            base.metrics.collectors.register(base.encryption.measures)
+            base.metrics.collectors.register(ReloadMetrics("encryption", base.encryption.reloads, lambda: poststart.name))
             supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
         live = await _make_live(config, base.stores, base.metrics, supervisor, stack)
-        wired = _wire(config, base, live, supervisor, poststart.note_dangling)
-        await _follow_files(config.identity, wired.believed, live, base.metrics, supervisor)
+        wired = _wire(config, base, live, supervisor, poststart.note_dangling, lambda: poststart.name)
+        await _follow_files(config.identity, wired.believed, live, base.metrics, lambda: poststart.name, supervisor)
         parts = await _chain_parts(config, base, wired, stack)
         await poststart.prepare()  # whoever gets in first finds the roles in force that say what they may
         await live.roles.caught_up()
@@ -159,35 +164,49 @@ async def _make_live(
     return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), others, authorizers, dialler(stack))
 
 
-async def _follow_files(config: Identity, believed: identity.Believed, live: _Live, metrics: Registry, tasks: Supervisor) -> None:
-    """Configuration files that count again when they change."""
+async def _follow_files(
+    config: Identity, believed: identity.Believed, live: _Live, metrics: Registry, server: Callable[[], str], tasks: Supervisor
+) -> None:
+    """Configuration files that count again when they change. ``server`` gives the name that metrics show hashed."""
     authorizers = live.authorizers
     files: dict[str, ConfigFile] = {}
     if config.authentication_file is not None:
-        files["authentication-config"] = ConfigFile(
-            config.authentication_file, lambda data: believed.reconfigure(config, data), metrics, "authentication"
-        )
+        files["authentication-config"] = ConfigFile(config.authentication_file, lambda data: believed.reconfigure(config, data))
     if config.authorization_file is not None:
-        files["authorization-config"] = ConfigFile(config.authorization_file, authorizers.reload, metrics, "authorization")
+        files["authorization-config"] = ConfigFile(config.authorization_file, authorizers.reload)
         tasks.every("authorization-webhooks", 10 * LOOK_SECONDS, authorizers.tidy)
     if config.abac_policy is not None:
-        files["abac-policies"] = ConfigFile(config.abac_policy, authorizers.reload_policies, metrics)
+        files["abac-policies"] = ConfigFile(config.abac_policy, authorizers.reload_policies)
     for name, file in files.items():
         await file.start()
+        if (what := name.removesuffix("-config")) != name:
+            metrics.collectors.register(ReloadMetrics(what, file.reloads, server))
         tasks.every(name, LOOK_SECONDS, file.look)
 
 
 async def _chain_parts(config: Config, base: _Base, wired: _Wired, stack: contextlib.AsyncExitStack) -> chain.Parts:
-    sink, policy = await auditing(config.audit, stack)
-    requests = RequestMetrics()
+    sink, policy, audits = await auditing(config.audit, stack)
+    requests, access = RequestMetrics(), AccessMetrics()
     base.metrics.collectors.register(requests)
+    base.metrics.collectors.register(access)
+    base.metrics.collectors.register(audits)
     base.metrics.collectors.register(StorageMetrics(base.caches.by_prefix, base.backend))
     proxy = config.identity.front_proxy
     user_headers = proxy.user_headers if proxy.client_ca is not None else ()
     timeout = config.serving.request_timeout
     constrained = config.features.enabled("ConstrainedImpersonation")
     return chain.Parts(
-        wired.believed.authenticator, wired.authorizer, requests, wired.seats, sink, timeout, policy, user_headers, constrained
+        wired.believed.authenticator,
+        wired.authorizer,
+        requests,
+        wired.seats,
+        sink,
+        timeout,
+        policy,
+        user_headers,
+        constrained,
+        access,
+        audits,
     )
 
 
@@ -232,16 +251,19 @@ def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
     health.add("informer-sync", poststart.check, ("readyz",))
 
 
-def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note: Note) -> _Wired:
+def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note: Note, server: Callable[[], str]) -> _Wired:
     schemas = schema.load()
     stores = base.stores
     lookup = resources.lookup_in(stores)
-    believed = identity.believed(config.identity, lookup, live.remote.tokens, resources.use_of_tokens(stores))
+    believed = identity.believed(config.identity, lookup, live.remote.tokens, resources.use_of_tokens(stores), server)
+    base.metrics.collectors.register(believed.issuers.metrics)
     authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)
     components = ComponentStatuses(_probes(base.backend))
-    admission = chain_for(config.admission, config.features, stores, lookup, authorizer, live.dial)
+    metrics = AdmissionMetrics()
+    base.metrics.collectors.register(metrics)
+    admission = chain_for(config.admission, config.features, stores, lookup, authorizer, live.dial, metrics)
     serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

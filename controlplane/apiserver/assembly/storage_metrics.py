@@ -10,7 +10,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controlplane.apiserver.storage.cacher.cacher import Cacher, Stats
-from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
 from controlplane.apiserver.storage.layout import resource_of
 
@@ -54,19 +53,3 @@ class StorageMetrics(Collector):
             yield counter
         if (size := self._backend.size()) is not None:
             yield GaugeMetricFamily("apiserver_storage_size_bytes", "Size of the storage database file in bytes.", value=size)
-
-
-class EncryptionMetrics(Collector):
-    """How often a changed EncryptionConfiguration was taken, and how often it could not be."""
-
-    def __init__(self, encryption: Encryption) -> None:
-        self._encryption = encryption
-
-    def collect(self) -> Iterator[Metric]:
-        name = "apiserver_encryption_config_controller_automatic_reloads_total"
-        counter = CounterMetricFamily(
-            name, "Total number of reload successes and failures of encryption configuration.", labels=("status",)
-        )
-        counter.add_metric(("success",), self._encryption.reloads)
-        counter.add_metric(("failure",), self._encryption.failed_reloads)
-        yield counter

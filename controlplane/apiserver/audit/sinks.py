@@ -20,6 +20,9 @@ _GATHER = 0.05  # seconds: a thread woken for each line would be a tenth of a lo
 
 
 class Sink(Protocol):
+    dropped: int
+    """Events that could not be kept."""
+
     def record(self, event: dict[str, Any]) -> None:
         """Take an event without waiting; may drop it when overwhelmed."""
         ...

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from apimachinery.codecs import json
 from component import logs
 from controlplane.apiserver.authentication.claims import Mapper
 from controlplane.apiserver.authentication.distributed_claims import FetchToken, expanded
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
 from controlplane.apiserver.authentication.issuers import Issuer
+from controlplane.apiserver.authentication.oidc_metrics import OIDCMetrics
 
 Fetch = Callable[[str], Awaitable[Any]]
 """``await fetch(url)``: the JSON there. Raises OSError, TimeoutError or ValueError."""
@@ -31,14 +33,16 @@ class Issuers:
     An issuer that stays keeps the keys that were fetched.
     """
 
-    def __init__(self, issuers: Sequence[Issuer] = ()) -> None:
+    def __init__(self, issuers: Sequence[Issuer] = (), metrics: OIDCMetrics | None = None) -> None:
+        self.metrics = metrics or OIDCMetrics()
         self._members: list[tuple[Issuer, IDTokens]] = []
         self.replace(issuers)
 
     def replace(self, issuers: Sequence[Issuer]) -> None:
         held = {issuer.url: (issuer, tokens) for issuer, tokens in self._members}
         kept = {url: tokens for url, (issuer, tokens) in held.items() if issuer in issuers}
-        self._members = [(issuer, kept.get(issuer.url) or IDTokens(issuer)) for issuer in issuers]
+        self._members = [(issuer, kept.get(issuer.url) or IDTokens(issuer, metrics=self.metrics)) for issuer in issuers]
+        self.metrics.keep([issuer.url for issuer in issuers])
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         for _, member in self._members:
@@ -55,8 +59,9 @@ class IDTokens:
         fetch: Fetch | None = None,
         clock: Callable[[], float] = time.monotonic,
         fetch_token: FetchToken | None = None,
+        metrics: OIDCMetrics | None = None,
     ) -> None:
-        self._issuer, self._clock = issuer, clock
+        self._issuer, self._clock, self._metrics = issuer, clock, metrics or OIDCMetrics()
         self._mapper = Mapper(issuer)
         self._fetch = fetch or fetcher(issuer.authority)
         self._fetch_token = fetch_token or token_fetcher(issuer.authority)
@@ -79,9 +84,15 @@ class IDTokens:
             return None
         if claimed.get("iss") != self._issuer.url:
             return None
-        claims: Mapping[str, Any] = await self._verified(token, str(header.get("kid") or ""))
-        claims = await expanded(claims, self._issuer.groups_claim, self._fetch_token, self._verified_by_issuer)
-        return self._mapper.user(claims)
+        begun, succeeded = time.perf_counter(), False
+        try:
+            claims: Mapping[str, Any] = await self._verified(token, str(header.get("kid") or ""))
+            claims = await expanded(claims, self._issuer.groups_claim, self._fetch_token, self._verified_by_issuer)
+            user = self._mapper.user(claims)
+            succeeded = True
+            return user
+        finally:
+            self._metrics.judged(self._issuer.url, succeeded, time.perf_counter() - begun)
 
     async def _verified_by_issuer(self, token: str) -> Mapping[str, Any]:
         """The claims of a token that somebody else may have issued; who, it says itself."""
@@ -144,7 +155,9 @@ class IDTokens:
             listed = (await self._fetch(str(config.get("jwks_uri")))).get("keys") or []
         except (OSError, TimeoutError, ValueError, AttributeError) as problem:
             _log.warning("The keys of an OpenID provider cannot be read", issuer=self._issuer.url, err=problem)
+            self._metrics.fetched(self._issuer.url, None)
             return
+        self._metrics.fetched(self._issuer.url, json.encode(listed))
         found = {}
         for each in listed:
             try:

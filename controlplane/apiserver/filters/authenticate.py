@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 from apimachinery import errors
 from component.tls import peer_chain
 from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.filters.access_metrics import ERROR, FAILURE, SUCCESS, AccessMetrics, user_group
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
@@ -14,7 +15,7 @@ _PEER = "peer-certificates"
 _WEBSOCKET = "Sec-WebSocket-Protocol"
 
 
-def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ()) -> Filter:
+def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (), metrics: AccessMetrics | None = None) -> Filter:
     """A filter that sets ``call.user`` or raises 401. A certificate cannot change during a connection; a token can lapse.
 
     ``user_headers`` are those by which a front proxy names users. One proxy's connection carries many users, so what is
@@ -22,20 +23,23 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
     way are asked about each time, and remembered never.
     """
     elsewhere = (*user_headers, _WEBSOCKET)
+    metrics = metrics or AccessMetrics()
 
     def step(call: Call) -> Awaitable[None] | None:
         memory = call.connection
         for header in elsewhere:
             if header in call.headers:
                 return identify(call, call.headers.get("Authorization"), remember=False)
-        known: tuple[str | None, UserInfo, float] | None = memory.get("user")
+        known: tuple[str | None, UserInfo, float, str] | None = memory.get("user")
         authorization = call.headers.get("Authorization")
         if known is not None and known[0] == authorization and known[2] > time.monotonic():
             call.user = known[1]
+            metrics.remembered(known[3])
             return None
         return identify(call, authorization, remember=True)
 
     async def identify(call: Call, authorization: str | None, *, remember: bool) -> None:
+        begun, result = time.perf_counter(), FAILURE
         memory = call.connection
         if _PEER not in memory:
             memory[_PEER] = _peer_certificates(call)
@@ -46,14 +50,17 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = ())
             user = await authenticator.authenticate(credentials)
         except AuthenticationFailed as failure:
             call.annotations["authentication.k8s.io/failure"] = str(failure)
-            user = None
+            user, result = None, ERROR
         except UnicodeEncodeError:  # a header in no character set: nobody has such a token
             user = None
+        metrics.recognised(result if user is None else SUCCESS, time.perf_counter() - begun)
         if user is None:
             raise errors.unauthorized()
         call.user = user
+        group = user_group(user.name)
+        metrics.users[group] += 1
         if remember and user is not ANONYMOUS:  # who may be anonymous can depend on the path
-            memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL)
+            memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL, group)
 
     return step
 

@@ -1,8 +1,11 @@
 """May they? Asks the authorizers about the call; anything but a clear yes is a 403 with upstream's sentence."""
 
+import time
+
 from apimachinery import errors
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes, Authorizer, Decision
+from controlplane.apiserver.filters.access_metrics import AccessMetrics
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
 
@@ -10,12 +13,18 @@ _READS = frozenset({"get", "list", "watch"})
 _SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
-def authorize(authorizer: Authorizer, verb: str = "") -> Filter:
+def authorize(authorizer: Authorizer, verb: str = "", metrics: AccessMetrics | None = None) -> Filter:
     """A filter that raises 403 unless the authorizer allows. ``verb`` stands in for the request's own: see ``connect``."""
+
+    metrics = metrics or AccessMetrics()
 
     async def step(call: Call) -> None:
         attributes = attributes_of(call, verb)
-        decision, reason = await authorizer.authorize(attributes)
+        begun, decision = time.perf_counter(), None
+        try:
+            decision, reason = await authorizer.authorize(attributes)
+        finally:
+            metrics.decided(decision, time.perf_counter() - begun)
         allowed = decision is Decision.ALLOW
         if attributes.verb not in _READS:  # for the audit log, which has no reads
             call.annotations["authorization.k8s.io/decision"] = "allow" if allowed else "forbid"

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 from apimachinery import errors
 from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.filters.access_metrics import AccessMetrics
 from controlplane.apiserver.filters.authorize import attributes_of
 from controlplane.apiserver.filters.impersonation_modes import Impersonation, Wanted
 from controlplane.apiserver.filters.interface import Filter
@@ -13,9 +14,9 @@ from controlplane.apiserver.wire.call import Call
 _USER, _GROUP, _UID, _EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
 
 
-def impersonate(authorizer: Authorizer, *, constrained: bool = True) -> Filter:
+def impersonate(authorizer: Authorizer, *, constrained: bool = True, metrics: AccessMetrics | None = None) -> Filter:
     """Stands after authentication; everything later sees the impersonated user, the audit log both."""
-    impersonation = Impersonation(authorizer, constrained=constrained)
+    impersonation = Impersonation(authorizer, constrained=constrained, count=(metrics or AccessMetrics()).impersonated)
 
     def step(call: Call) -> Awaitable[None] | None:
         headers = call.headers

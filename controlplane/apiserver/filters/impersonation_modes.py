@@ -79,8 +79,15 @@ CONSTRAINED = (
 
 
 class Impersonation:
-    def __init__(self, authorizer: Authorizer, *, constrained: bool = True) -> None:
-        self._authorizer = authorizer
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        *,
+        constrained: bool = True,
+        count: Callable[[str, bool], None] = lambda mode, allowed: None,
+    ) -> None:
+        """``count`` is told of each mode that was tried and whether it allowed it."""
+        self._authorizer, self._count = authorizer, count
         self._modes = (*(CONSTRAINED if constrained else ()), LEGACY)
 
     async def become(self, wanted: Wanted, asked: Attributes) -> tuple[UserInfo, str]:
@@ -93,9 +100,13 @@ class Impersonation:
             if not mode.fits(wanted, asked.user):
                 continue
             try:
-                return await self._by(mode, wanted, asked), (mode.verb if mode.name else "")
+                user = await self._by(mode, wanted, asked)
             except StatusError as error:
                 refusal = refusal or error
+                self._count(mode.name or "legacy", False)
+                continue
+            self._count(mode.name or "legacy", True)
+            return user, (mode.verb if mode.name else "")
         assert refusal is not None  # the last mode fits everybody
         raise refusal
 

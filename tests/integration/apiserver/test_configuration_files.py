@@ -33,7 +33,7 @@ async def reloads(server: TestServer, name: str) -> dict[str, float]:
     metric = f"apiserver_{name}_config_controller_automatic_reloads_total"
     lines = (await server.request("GET", "/metrics")).body.decode().splitlines()
     found = [line.removeprefix(metric) for line in lines if line.startswith(metric + "{")]
-    return {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in found}
+    return {line.split('"')[3]: float(line.rsplit(" ", 1)[1]) for line in found}
 
 
 async def status(server: TestServer, path: str, token: str | None = None) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from component.errors import OperatorError
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
 from controlplane.apiserver.storage.encryption import transformers
+from controlplane.apiserver.storage.encryption.kms import key_hash
 from controlplane.apiserver.storage.interface import Put
 from tests.support.apiserver import TestServer, running_apiserver
 from tests.support.encryption import IDENTITY, cipher, kms, write
@@ -160,8 +162,9 @@ async def test_a_changed_file_is_taken_and_a_broken_one_is_not(tmp_path: Path) -
         assert not await encryption.reload_if_changed()
         await create(server, "three")
         metrics = (await server.request("GET", "/metrics")).body.decode()
+        prefix = "apiserver_encryption_config_controller"
         for status in ("success", "failure"):
-            assert f'apiserver_encryption_config_controller_automatic_reloads_total{{status="{status}"}} 1.0' in metrics
+            assert re.search(f'{prefix}_automatic_reloads_total{{apiserver_id_hash="sha256:.*",status="{status}"}} 1.0', metrics)
         assert [await value_of(server, name) for name in ("one", "two", "three")] == [VALUE] * 3
     assert (await stored(tmp_path, "two")).startswith(b"k8s:enc:aesgcm:v1:old:")
     assert (await stored(tmp_path, "three")).startswith(b"k8s:enc:secretbox:v1:new:")
@@ -184,6 +187,15 @@ async def test_a_kms_plugin_guards_secrets(tmp_path: Path) -> None:
             assert plugin.calls["Decrypt"] == 1, "one seed, one call"
             before = (await server.request("GET", f"{SECRETS}/one")).json
             await server.request("PUT", f"{SECRETS}/one", before)
+            metrics = (await server.request("GET", "/metrics")).body.decode()
+        prefix, named = "apiserver_envelope_encryption_", 'provider_name="plugin"'
+        for method in ("Status", "Encrypt", "Decrypt"):
+            called = f'grpc_status_code="OK",method_name="/v2.KeyManagementService/{method}",{named}'
+            assert f"{prefix}kms_operations_latency_seconds_count{{{called}}}" in metrics
+        assert f"{prefix}dek_source_cache_size{{{named}}} 2.0" in metrics
+        assert "apiserver_storage_envelope_transformation_cache_misses_total 1.0" in metrics
+        key = f'apiserver_id_hash="sha256:[0-9a-f]+",key_id_hash="{key_hash("key-2")}",{named},transformation_type="to_storage"'
+        assert re.search(f"{prefix}key_id_hash_total{{{key}}} 1.0", metrics)
         assert b"key-2" in await stored(tmp_path, "one")
         assert b"key-1" in await stored(tmp_path, "two")
 

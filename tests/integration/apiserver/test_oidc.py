@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from component import tls, x509
+from component.reloads import hash_of
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials
 from controlplane.apiserver.authentication.issuers import Issuer, default_prefix
 from controlplane.apiserver.authentication.oidc import IDTokens
@@ -112,6 +114,15 @@ async def test_tokens(tmp_path: Path, provider: Provider) -> None:
         forged = text + b"." + base64.urlsafe_b64encode(hmac.digest(public.encode(), text, hashlib.sha256)).rstrip(b"=")
         assert await who(forged.decode()) == 401
         assert provider.asked == 1  # unknown keys make nobody ask again at once
+        metrics = (await server.request("GET", "/metrics")).body.decode()
+    prefix = "apiserver_authentication_jwt_authenticator_"
+    known = f'jwt_issuer_hash="{hash_of(provider.url.encode())}"'
+    assert f'{prefix}latency_seconds_count{{{known},result="success"}} 1.0' in metrics
+    assert f'{prefix}latency_seconds_count{{{known},result="failure"}} 8.0' in metrics
+    assert re.search(
+        f'{prefix}jwks_fetch_last_timestamp_seconds{{apiserver_id_hash="[^"]+",{known},result="success"}} 1', metrics
+    )
+    assert re.search(f'{prefix}jwks_fetch_last_key_set_info{{apiserver_id_hash="[^"]+",hash="[^"]+",{known}}} 1.0', metrics)
 
 
 async def test_new_keys_are_found_and_a_silent_provider_is_not_asked_too_often() -> None:

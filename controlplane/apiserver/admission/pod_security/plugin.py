@@ -9,6 +9,7 @@ from typing import Any
 
 from apimachinery import errors
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Listing, Lookup, Object, refuse
+from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.admission.pod_security.checks import LEVELS, PRIVILEGED, findings
 from controlplane.apiserver.admission.pod_security.policy import PREFIX, Settings, Standard, label_errors, standard
 
@@ -30,8 +31,11 @@ _MOST_PODS = 3000
 class PodSecurity:
     name = "PodSecurity"
 
-    def __init__(self, lookup: Lookup, listing: Listing, settings: Settings | None = None) -> None:
+    def __init__(
+        self, lookup: Lookup, listing: Listing, settings: Settings | None = None, metrics: AdmissionMetrics | None = None
+    ) -> None:
         self._lookup, self._listing, self._settings = lookup, listing, settings or Settings()
+        self._metrics = metrics or AdmissionMetrics()
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.obj is None or attributes.operation not in (CREATE, UPDATE):
@@ -57,18 +61,24 @@ class PodSecurity:
             return
         namespace = await self._lookup("namespaces", "", attributes.namespace)
         labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+        refusal = ""
         if is_pod:
-            self._enforce(attributes, pod, standard(labels, "enforce", self._settings))
-        warned = standard(labels, "warn", self._settings)
-        if text := verdict(pod, warned):
-            attributes.warnings.append(f"would violate {text}")
-        if text := verdict(pod, standard(labels, "audit", self._settings)):
+            wanted = standard(labels, "enforce", self._settings)
+            attributes.annotations[f"{PREFIX}enforce-policy"] = str(wanted)
+            refusal = self._verdict(attributes, pod, wanted, "enforce")
+        if text := self._verdict(attributes, pod, standard(labels, "audit", self._settings), "audit"):
             attributes.annotations[f"{PREFIX}audit-violations"] = f"would violate {text}"
+        if refusal:  # no warning then: the error says it all
+            raise refuse(attributes, f"violates {refusal}")
+        if text := self._verdict(attributes, pod, standard(labels, "warn", self._settings), "warn"):
+            attributes.warnings.append(f"would violate {text}")
 
-    def _enforce(self, attributes: Attributes, pod: Object, wanted: Standard) -> None:
-        attributes.annotations[f"{PREFIX}enforce-policy"] = str(wanted)
-        if text := verdict(pod, wanted):
-            raise refuse(attributes, f"violates {text}")
+    def _verdict(self, attributes: Attributes, pod: Object, wanted: Standard, mode: str) -> str:
+        text = verdict(pod, wanted)
+        if mode == "enforce" or text:  # upstream counts what was only looked at when something was found
+            decision = "deny" if text else "allow"
+            self._metrics.evaluations[decision, wanted.level, wanted.shown, mode, *_where(attributes)] += 1
+        return text
 
     def _is_exempt(self, attributes: Attributes, pod: Object) -> bool:
         runtime_class = (pod.get("spec") or {}).get("runtimeClassName")
@@ -81,6 +91,7 @@ class PodSecurity:
             reason = "runtimeClass"
         if reason:
             attributes.annotations[f"{PREFIX}exempt"] = reason
+            self._metrics.exemptions[_where(attributes)] += 1
         return bool(reason)
 
     async def _namespace(self, attributes: Attributes) -> None:
@@ -116,6 +127,12 @@ class PodSecurity:
             others = {1: "", 2: " (and 1 other pod)"}.get(len(names), f" (and {len(names) - 1} other pods)")
             lines.append(f"{min(names)}{others}: {reason}")
         return lines
+
+
+def _where(attributes: Attributes) -> tuple[str, str, str]:
+    """As metrics have it."""
+    kind = "pod" if attributes.group_resource == "pods" else "controller"
+    return attributes.operation.lower(), kind, attributes.subresource
 
 
 def verdict(pod: Object, wanted: Standard) -> str:

@@ -26,6 +26,13 @@ class Standard:
     def minor(self) -> int:
         return NEWEST if self.version == "latest" else min(int(self.version.removeprefix("v1.")), NEWEST)
 
+    @property
+    def shown(self) -> str:
+        """The version in metrics: made-up ones must not fill the memory."""
+        if self.level == PRIVILEGED or self.version == "latest":
+            return "latest"
+        return self.version if int(self.version.removeprefix("v1.")) <= NEWEST else "future"
+
     def __str__(self) -> str:
         return f"{self.level}:{self.version}"
 

@@ -14,7 +14,14 @@ class TransformError(UnreadableError):
 
 
 class KeyUnavailableError(TransformError):
-    """The key cannot be had now: a KMS plugin does not answer. Trying again may help."""
+    """The key cannot be had now: a KMS plugin does not answer. Trying again may help.
+
+    ``status`` is the name of the gRPC status, if that is why.
+    """
+
+    def __init__(self, text: str, status: str = "") -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Transformer(Protocol):

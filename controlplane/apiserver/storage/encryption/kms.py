@@ -11,9 +11,11 @@ goes on for ever with what is known, writing for three minutes after the last go
 import hashlib
 import os
 import re
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -23,6 +25,7 @@ from controlplane.apiserver.storage.encryption.aes import SEED_SIZE, DerivedGcm,
 from controlplane.apiserver.storage.encryption.api import kms_v2_pb2
 from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError, Transformer, TransformError
 from controlplane.apiserver.storage.encryption.kms_service import Encrypted, Service, Status
+from controlplane.apiserver.storage.encryption.measured import FROM, TO, Measures
 
 POLL_SECONDS, RETRY_SECONDS = 60.0, 10.0  # between two looks at the plugin: when it is well, when it is not
 WRITE_SECONDS = 180.0  # how long a seed may be used for writing after the last good answer
@@ -33,6 +36,7 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})+")
 
 _log = logs.get(__name__)
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,9 @@ class _State:
 class Kms:
     """See ``Transformer``. ``check`` is the health check of this provider."""
 
-    def __init__(self, name: str, service: Service, clock: Clock) -> None:
+    def __init__(self, name: str, service: Service, clock: Clock, measures: Measures | None = None) -> None:
         self.name = name
-        self._service, self._clock = service, clock
+        self._service, self._clock, self._measures = service, clock, measures or Measures()
         self._state: _State | None = None
         self._known: dict[object, Transformer] = {}
         self._version = ""
@@ -60,6 +64,7 @@ class Kms:
 
     async def from_storage(self, data: bytes, key: bytes) -> tuple[bytes, bool]:
         stored, state = _decode(data), await self._ready()
+        self._measures.key_used(FROM, self.name, key_hash(stored.keyID))
         source = Encrypted(stored.encryptedDEKSource, stored.keyID, dict(stored.annotations))
         transformer = await self._transformer(stored.encryptedDEKSourceType, source)
         value, stale = await transformer.from_storage(stored.encryptedData, key)
@@ -70,6 +75,7 @@ class Kms:
         state = await self._ready()
         if self._clock.monotonic() > state.expires:
             raise KeyUnavailableError(f'encryptedDEKSource with keyID hash "{key_hash(state.source.key_id)}" expired')
+        self._measures.key_used(TO, self.name, key_hash(state.source.key_id))
         stored = _object(state.source, await state.transformer.to_storage(data, key))
         encoded: bytes = stored.SerializeToString(deterministic=True)
         return encoded
@@ -87,10 +93,11 @@ class Kms:
         remembered = _cache_key(kind, source)
         if (known := self._known.get(remembered)) is not None:
             return known
+        self._measures.missed()
         try:
-            secret = await self._service.decrypt(str(uuid.uuid4()), source)
+            secret = await self._measured("Decrypt", self._service.decrypt(str(uuid.uuid4()), source))
         except KeyUnavailableError as error:
-            raise KeyUnavailableError(f"failed to decrypt DEK, error: {error}") from None
+            raise KeyUnavailableError(f"failed to decrypt DEK, error: {error}", error.status) from None
         derived = kind == kms_v2_pb2.HKDF_SHA256_XNONCE_AES_GCM_SEED
         try:
             transformer: Transformer = DerivedGcm(secret) if derived else Gcm(secret)
@@ -98,6 +105,21 @@ class Kms:
             raise TransformError(str(error)) from None
         self._remember(remembered, transformer)
         return transformer
+
+    async def _measured(self, method: str, call: Awaitable[_Answer]) -> _Answer:
+        begun, failure = time.perf_counter(), None
+        try:
+            return await call
+        except KeyUnavailableError as error:
+            failure = error
+            raise
+        finally:
+            name = f"/v2.KeyManagementService/{method}"
+            self._measures.called(self.name, name, time.perf_counter() - begun, failure)
+
+    @property
+    def keys_held(self) -> int:
+        return len(self._known)
 
     def _remember(self, remembered: object, transformer: Transformer) -> None:
         if len(self._known) >= KEYS_HELD:
@@ -131,15 +153,18 @@ class Kms:
 
     async def _look(self) -> None:
         try:
-            status = await self._service.status()
+            status = await self._measured("Status", self._service.status())
         except KeyUnavailableError as error:
             text = f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
             raise KeyUnavailableError(text) from None
         problems = self._complaints(status)
         if (wrong := key_id_problem(status.key_id)) is not None:
+            self._measures.invalid_key(self.name, "too_long" if status.key_id else "empty")
             problems.append(f'got invalid KMSv2 KeyID hash "{key_hash(status.key_id)}": {wrong}')
-        elif (failed := await self._rotate(status.key_id)) is not None:
-            problems.append(failed)
+        else:
+            self._measures.key_told(self.name, key_hash(status.key_id))
+            if (failed := await self._rotate(status.key_id)) is not None:
+                problems.append(failed)
         if problems:
             text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             raise KeyUnavailableError(f"kmsv2 Provider {self.name} is not healthy, error: {text}")
@@ -166,11 +191,13 @@ class Kms:
             return None
         uid, seed = str(uuid.uuid4()), os.urandom(SEED_SIZE)
         problem, source = "<nil>", Encrypted(b"", "")
+        begun = time.perf_counter()
         try:
-            source = await self._service.encrypt(uid, seed)
+            source = await self._measured("Encrypt", self._service.encrypt(uid, seed))
             _validate(_object(source, b"\0"))
         except TransformError as error:
             problem = f"failed to encrypt DEK, error: {error}"
+        self._measures.generated(time.perf_counter() - begun, problem != "<nil>")
         if problem == "<nil>" and source.key_id == key_id:
             made = DerivedGcm(seed)
             self._state = _State(made, source, expires)

@@ -65,7 +65,7 @@ class GrpcService:
             return await method(request, timeout=self._timeout)
         except grpc.aio.AioRpcError as error:
             name = "".join(part.capitalize() for part in error.code().name.split("_"))
-            raise KeyUnavailableError(f"rpc error: code = {name} desc = {error.details()}") from None
+            raise KeyUnavailableError(f"rpc error: code = {name} desc = {error.details()}", name) from None
 
     async def status(self) -> Status:
         answer = await self._call(self._stub.Status, kms_v2_pb2.StatusRequest())

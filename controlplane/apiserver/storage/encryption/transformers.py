@@ -5,7 +5,6 @@
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from component import logs
 from component.clock import Clock, RealClock
+from component.reloads import Reloads
 from controlplane.apiserver.storage.encryption import config
 from controlplane.apiserver.storage.encryption.config import EncryptionConfigError, Provider, Rule
 from controlplane.apiserver.storage.encryption.identity import Identity
 from controlplane.apiserver.storage.encryption.interface import Transformer, TransformError
+from controlplane.apiserver.storage.encryption.measured import Measured, Measures
 from controlplane.apiserver.storage.encryption.prefix import Prefixed, PrefixTransformers
 
 if TYPE_CHECKING:
@@ -49,18 +50,23 @@ class Providers:
             await plugin.close()
 
 
-def build(rules: Sequence[Rule], clock: Clock) -> Providers:
+def build(rules: Sequence[Rule], clock: Clock, measures: Measures | None = None) -> Providers:
     """Make the transformers of a checked configuration. Must be called on the loop that will use them."""
     lists: dict[str, list[Prefixed]] = {}
     plugins: list[Kms] = []
+    measures = measures or Measures()
     for rule in rules:
-        made = [_made(provider, clock, plugins) for provider in rule.providers]
+        made = [_measured(_made(provider, clock, plugins, measures), measures) for provider in rule.providers]
         for resource in rule.resources:
             lists.setdefault(resource, []).extend(made)
     return Providers({name: PrefixTransformers(made, "no matching prefix found") for name, made in lists.items()}, plugins)
 
 
-def _made(provider: Provider, clock: Clock, plugins: list["Kms"]) -> Prefixed:
+def _measured(made: Prefixed, measures: Measures) -> Prefixed:
+    return Prefixed(made.prefix, Measured(made.transformer, made.prefix or b"identity", measures))
+
+
+def _made(provider: Provider, clock: Clock, plugins: list["Kms"], measures: Measures) -> Prefixed:
     if provider.kind == "identity":
         return Prefixed(b"", Identity())
     if provider.kind == "kms":
@@ -68,7 +74,7 @@ def _made(provider: Provider, clock: Clock, plugins: list["Kms"]) -> Prefixed:
         from controlplane.apiserver.storage.encryption.kms import Kms
         from controlplane.apiserver.storage.encryption.kms_service import GrpcService
 
-        plugin = Kms(provider.name, GrpcService(provider.endpoint, provider.timeout), clock)
+        plugin = Kms(provider.name, GrpcService(provider.endpoint, provider.timeout), clock, measures)
         plugins.append(plugin)
         return Prefixed(f"k8s:enc:kms:v2:{provider.name}:".encode(), plugin)
     family = "Secretbox" if provider.kind == "secretbox" else "AES"
@@ -90,23 +96,24 @@ def _cipher(kind: str) -> Callable[[bytes], Transformer]:
 class Encryption:
     """The providers in effect. Made by :meth:`open`; ``close`` ends its tasks."""
 
-    def __init__(self, path: Path, clock: Clock, providers: Providers, stamp: str) -> None:
-        self._path, self._clock, self._stamp = path, clock, stamp
-        self._providers = providers
+    def __init__(self, path: Path, clock: Clock, providers: Providers, data: bytes, measures: Measures) -> None:
+        self._path, self._clock, self._data = path, clock, data
+        self._providers, self.measures = providers, measures
+        measures.sources = lambda: {plugin.name: plugin.keys_held for plugin in self._providers.plugins}
         self._chosen: dict[str, Transformer | None] = {}
         self._retired: Providers | None = None
         self.catch_up: Callable[[], Awaitable[None]] | None = None  # called when what could not be read may be readable
-        self.reloads = 0
-        self.failed_reloads = 0
+        self.reloads = Reloads(data)
 
     @classmethod
     async def open(cls, path: Path, clock: Clock | None = None) -> "Encryption":
         """Read the file, and wait a while for its KMS plugins. Raises EncryptionConfigError."""
         clock = clock or RealClock()
-        rules, stamp = await asyncio.to_thread(_read, path)
-        providers = build(rules, clock)
+        rules, data = await asyncio.to_thread(_read, path)
+        measures = Measures()
+        providers = build(rules, clock, measures)
         await _prime(providers, clock, PRIME_SECONDS)
-        return cls(path, clock, providers, stamp)
+        return cls(path, clock, providers, data, measures)
 
     def choose(self, resource: str) -> Transformer | None:
         """See ``backend.Choose``."""
@@ -144,12 +151,12 @@ class Encryption:
     async def reload_if_changed(self) -> bool:
         """Take what the file says now, if it can be used and its plugins answer; else keep what there is."""
         try:
-            rules, stamp = await asyncio.to_thread(_read, self._path)
+            rules, data = await asyncio.to_thread(_read, self._path)
         except EncryptionConfigError as error:
             return self._kept(error)
-        if stamp == self._stamp:
+        if data == self._data:
             return False
-        providers = build(rules, self._clock)
+        providers = build(rules, self._clock, self.measures)
         try:
             for plugin in providers.plugins:
                 await plugin.check()
@@ -159,15 +166,15 @@ class Encryption:
         if self._retired is not None:
             await self._retired.close()
         # what is under way may still use them
-        self._retired, self._providers, self._stamp, self._chosen = self._providers, providers, stamp, {}
-        self.reloads += 1
+        self._retired, self._providers, self._data, self._chosen = self._providers, providers, data, {}
+        self.reloads.note(data)
         _log.info("Loaded new encryption config content", path=str(self._path))
         if self.catch_up is not None:
             await self.catch_up()
         return True
 
     def _kept(self, error: Exception) -> bool:
-        self.failed_reloads += 1
+        self.reloads.note(None)
         _log.error("Cannot use the changed encryption config, keeping the old one", path=str(self._path), err=error)
         return False
 
@@ -177,10 +184,10 @@ class Encryption:
         await self._providers.close()
 
 
-def _read(path: Path) -> tuple[tuple[Rule, ...], str]:
-    """What the file says, and a stamp that tells whether it has changed."""
+def _read(path: Path) -> tuple[tuple[Rule, ...], bytes]:
+    """What the file says, and its bytes."""
     data = config.read(path)
-    return config.parse(data, str(path)), hashlib.sha256(data).hexdigest()
+    return config.parse(data, str(path)), data
 
 
 async def _prime(providers: Providers, clock: Clock, seconds: float) -> None:
