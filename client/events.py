@@ -228,14 +228,18 @@ class Recorder:
     def _remember(self, key: tuple[Any, ...], written: _Written) -> None:
         self._series[key] = written
         self._series.move_to_end(key)
-        while len(self._series) > _KNOWN:
-            self._series.popitem(last=False)
+        while len(self._series) > _KNOWN or _oldest(self._series).last + _SERIES_SECONDS < written.last:
+            self._series.popitem(last=False)  # the longest untold; one that is over begins anew anyway
 
     def _drop(self, why: str, event: dict[str, Any]) -> None:
         if self._dropped is not None:
             self._dropped.inc()
         subject = event["regarding"].get("name")
         _log.v(2, "Event dropped", why=why, regarding=subject, reason=event["reason"], note=event["note"])
+
+
+def _oldest(series: OrderedDict[tuple[Any, ...], _Written]) -> _Written:
+    return next(iter(series.values()))
 
 
 def reference(obj: dict[str, Any]) -> dict[str, Any]:
