@@ -68,6 +68,29 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--sync-frequency": ("sync_frequency", {"type": flags.DURATION, "help": "How often pods are looked after [1m]."}),
     "--container-log-max-files": ("container_log_max_files", {"type": int, "help": "Rotated logs to keep [5]."}),
     "--system-reserved": ("system_reserved", {"type": flags.KEY_VALUES, "help": "Kept for the system, cpu=200m,memory=1Gi."}),
+    "--system-reserved-cgroup": ("system_reserved_cgroup", {"help": "cgroup of the system, for --enforce-node-allocatable."}),
+    "--kube-reserved-cgroup": ("kube_reserved_cgroup", {"help": "cgroup of Kubernetes' own daemons, as above."}),
+    "--reserved-cpus": ("reserved_system_cpus", {"help": "CPUs kept for the system and Kubernetes, by number, 0-1."}),
+    "--enforce-node-allocatable": (
+        "enforce_node_allocatable",
+        {"type": flags.COMMA_LIST, "help": "What is bounded: pods, system-reserved, kube-reserved, or none [pods]."},
+    ),
+    "--cpu-cfs-quota": ("cpu_cfs_quota", {"type": click.BOOL, "help": "Have the kernel enforce CPU limits [true]."}),
+    "--cpu-manager-policy": ("cpu_manager_policy", {"help": "none, or static: whole CPUs for who asks for whole CPUs."}),
+    "--cpu-manager-policy-options": (
+        "cpu_manager_policy_options",
+        {"type": flags.KEY_VALUES, "help": "Options of static, full-pcpus-only=true,..."},
+    ),
+    "--cpu-manager-reconcile-period": (
+        "cpu_manager_reconcile_period", {"type": flags.DURATION, "help": "How often CPUs are looked after [10s]."}),
+    "--memory-manager-policy": ("memory_manager_policy", {"help": "None, or Static: memory of certain NUMA nodes."}),
+    "--topology-manager-policy": (
+        "topology_manager_policy", {"help": "none, best-effort, restricted or single-numa-node [none]."}),
+    "--topology-manager-scope": ("topology_manager_scope", {"help": "What is aligned: each container, or the pod."}),
+    "--topology-manager-policy-options": (
+        "topology_manager_policy_options",
+        {"type": flags.KEY_VALUES, "help": "prefer-closest-numa-nodes=true,..."},
+    ),
     "--kube-reserved": ("kube_reserved", {"type": flags.KEY_VALUES, "help": "Kept for Kubernetes, as above."}),
     "--eviction-hard": ("eviction_hard", {
         "type": flags.LEAST_VALUES,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from apimachinery.meta import uid_of
 from apimachinery.resources import NODES, SERVICES
 from client.events import Recorder
 from client.informer import Informer, InformerFactory
@@ -19,7 +20,11 @@ from component.metrics import Registry
 from component.process import RealRunner
 from node.kubelet import node_status
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
+from node.kubelet.cm import container_manager
+from node.kubelet.cm.container_manager import ContainerManager
+from node.kubelet.cm.metrics import ResourceMetrics
 from node.kubelet.config import KubeletConfig
+from node.kubelet.config_resources import LIMITED_SWAP
 from node.kubelet.eviction import signals
 from node.kubelet.eviction.manager import EvictionManager
 from node.kubelet.eviction.node import RealNode
@@ -47,6 +52,7 @@ from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
+from node.kubelet.runtime.resources import Node
 from node.kubelet.shutdown.logind import Logind
 from node.kubelet.shutdown.manager import NOT_ADMITTED, NOT_READY, ShutdownManager
 from node.kubelet.sources import apiserver, static_files
@@ -79,6 +85,7 @@ class Given:
     runtime_version: str
     machine: Machine
     metrics: Registry
+    kept: container_manager.Kept
 
     @property
     def node_name(self) -> str:
@@ -110,6 +117,7 @@ class Parts:
     mirrors: MirrorPods
     status: StatusManager
     reporter: NodeReporter
+    managers: ContainerManager
     lease: NodeLease
     network: PodNetwork
     routes: PodRoutes | None
@@ -149,6 +157,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     host = replace(
         _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
+        pinning=lambda pod, container: managers.pinning(pod, container),
     )
 
     def nudge(uid: str) -> None:
@@ -161,7 +170,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
     allocations = Allocations(config.pod_dir, host.allocatable)
-    workers = PodWorkers(Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations))
+    managers = container_manager.build(config, given.kept, runtime, pleg.pods, clock, ResourceMetrics(given.metrics))
+    tools = Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations, managers)
+    workers = PodWorkers(tools)
 
     def pressures() -> Sequence[str]:
         return eviction.conditions
@@ -176,6 +187,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         """Somebody may need less by now."""
         for uid in allocations.pending():
             workers.nudge(uid)
+
+    def sweep() -> None:
+        managers.sweep({uid_of(pod) for pod in wanted.pods()} | set(workers.uids()))
 
     cleaner = _image_collector(given, recorder)
     node_here = _eviction_node(given, cgroups, cleaner, wanted, workers, pleg)
@@ -195,6 +209,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         mirrors=mirrors,
         status=status,
         reporter=reporter,
+        managers=managers,
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
         routes=_routes(given, informers),
@@ -204,7 +219,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         shutdown=shutdown,
         probe_counts=counts,
         process_of=cgroups.process_of,
-        housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again], clock),
+        housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again, sweep], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
         static=_static(given, wanted, workers, pleg),
         local_paths=_local_paths(given, node),
@@ -278,10 +293,25 @@ def _host(
         refresh_period=objects.refresh_period,
         services=services.lister.list,
         allocatable=allocatable,
-        memory_capacity=given.machine.memory_bytes,
+        limits=_limits(given),
         node_ips=lambda: (config.node_ip,),
         host_dns=partial(_host_dns, config),
         host_file=partial(_read, "/etc/hosts"),
+    )
+
+
+def _limits(given: Given) -> Node:
+    """What of configuration and machine decides about every container."""
+    config, machine = given.config, given.machine
+    return Node(
+        memory=machine.memory_bytes,
+        quota=config.cpu_cfs_quota,
+        quota_period=round(config.cpu_cfs_quota_period * 1_000_000),
+        cgroup_version=machine.cgroup_version,
+        swap=config.swap_behavior == LIMITED_SWAP,
+        swap_bytes=machine.swap_bytes,
+        swap_controller=machine.swap_controller,
+        hugepages=machine.hugepage_sizes,
     )
 
 

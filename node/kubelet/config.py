@@ -15,7 +15,8 @@ from apimachinery import quantity
 from component import features, tls
 from component.featuregates import Gates
 from component.flags import parse_duration
-from node.kubelet import config_foreign
+from node.kubelet import config_foreign, config_resources
+from node.kubelet.cm import cpuset
 from node.kubelet.eviction import thresholds
 from node.kubelet.shutdown import plan as shutdown
 
@@ -89,7 +90,21 @@ class KubeletConfig:
     volume_stats_period: float = 60.0
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
+    system_reserved_cgroup: str = ""
+    kube_reserved_cgroup: str = ""
+    reserved_system_cpus: str = ""
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
+    qos_reserved: Mapping[str, str] = field(default_factory=dict)
+    cpu_cfs_quota_period: float = 0.1
+    swap_behavior: str = ""
+    cpu_manager_policy: str = "none"
+    cpu_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
+    cpu_manager_reconcile_period: float = 10.0
+    memory_manager_policy: str = "None"
+    reserved_memory: tuple[Mapping[str, Any], ...] = ()
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
     eviction_hard: Mapping[str, str] = field(default_factory=lambda: dict(thresholds.DEFAULT_HARD))
     eviction_soft: Mapping[str, str] = field(default_factory=dict)
     eviction_soft_grace_period: Mapping[str, str] = field(default_factory=dict)
@@ -111,6 +126,13 @@ class KubeletConfig:
     def certificates(self) -> Path:
         """Where the kubelet keeps certificates of its own."""
         return self.cert_dir or self.root_dir / "pki"
+
+    def reservations(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What is kept for the system and what for Kubernetes. CPUs that are reserved by number are the system's, and are all."""
+        if not self.reserved_system_cpus:
+            return self.system_reserved, self.kube_reserved
+        count = str(len(cpuset.parse(self.reserved_system_cpus)))
+        return {**self.system_reserved, "cpu": count}, {name: text for name, text in self.kube_reserved.items() if name != "cpu"}
 
     def pod_dir(self, uid: str) -> Path:
         return self.root_dir / "pods" / uid
@@ -249,7 +271,21 @@ _FIELDS = {
     "volumeStatsAggPeriod": _Field("volume_stats_period", _duration),
     "systemReserved": _Field("system_reserved", _mapping),
     "kubeReserved": _Field("kube_reserved", _mapping),
+    "systemReservedCgroup": _Field("system_reserved_cgroup", _text),
+    "kubeReservedCgroup": _Field("kube_reserved_cgroup", _text),
+    "reservedSystemCPUs": _Field("reserved_system_cpus", _text),
     "enforceNodeAllocatable": _Field("enforce_node_allocatable", _texts),
+    "qosReserved": _Field("qos_reserved", _mapping),
+    "cpuCFSQuotaPeriod": _Field("cpu_cfs_quota_period", _duration),
+    "memorySwap.swapBehavior": _Field("swap_behavior", _text),
+    "cpuManagerPolicy": _Field("cpu_manager_policy", _text),
+    "cpuManagerPolicyOptions": _Field("cpu_manager_policy_options", _mapping),
+    "cpuManagerReconcilePeriod": _Field("cpu_manager_reconcile_period", _duration),
+    "memoryManagerPolicy": _Field("memory_manager_policy", _text),
+    "reservedMemory": _Field("reserved_memory", config_resources.reserved_memory),
+    "topologyManagerPolicy": _Field("topology_manager_policy", _text),
+    "topologyManagerScope": _Field("topology_manager_scope", _text),
+    "topologyManagerPolicyOptions": _Field("topology_manager_policy_options", _mapping),
     "evictionHard": _Field("eviction_hard", _mapping),
     "evictionSoft": _Field("eviction_soft", _mapping),
     "evictionSoftGracePeriod": _Field("eviction_soft_grace_period", _mapping),
@@ -277,13 +313,17 @@ _ZERO_IS_DEFAULT = frozenset(
         *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),
         *("authorization.webhook.cacheUnauthorizedTTL", "authorization.mode", "authentication.x509.clientCAFile"),
         *("tlsCertFile", "tlsPrivateKeyFile", "staticPodPath"),
+        *("cpuCFSQuotaPeriod", "cpuManagerPolicy", "cpuManagerReconcilePeriod", "memoryManagerPolicy", "reservedMemory"),
+        *("topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicyOptions", "topologyManagerPolicyOptions"),
     }
 )
 
 
 def parse(text: str) -> KubeletConfig:
     """Read a KubeletConfiguration. Raises ConfigError that names every field at fault."""
-    return understood(load(text))
+    config = understood(load(text))
+    validate(config)
+    return config
 
 
 def load(text: str) -> dict[str, Any]:
@@ -319,14 +359,13 @@ def read_folder(folder: Path, base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def understood(document: Mapping[str, Any]) -> KubeletConfig:
-    """The configuration that a document's fields say. Raises ConfigError that names every field at fault."""
+    """The configuration that a document's fields say, not yet validated: flags may change it. Raises ConfigError that names
+    every field at fault."""
     problems: list[str] = []
     values = dict(_read(document, "", problems))
     if problems:
         raise ConfigError("strict decoding error: " + ", ".join(problems))
-    config = replace(KubeletConfig(), ignored=tuple(config_foreign.ignored(document)), **values)
-    validate(config)
-    return config
+    return replace(KubeletConfig(), ignored=tuple(config_foreign.ignored(document)), **values)
 
 
 def _read(document: Mapping[str, Any], prefix: str, problems: list[str]) -> Sequence[tuple[str, Any]]:
@@ -385,8 +424,8 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError(f"shutdownGracePeriodCriticalPods ({critical:g}s) must be <= shutdownGracePeriod ({total:g}s)")
     if 0 < total < 1 or 0 < critical < 1:
         raise ConfigError("shutdownGracePeriod and shutdownGracePeriodCriticalPods must be zero or at least a second")
-    if unknown := set(config.enforce_node_allocatable) - {"pods", "none"}:
-        raise ConfigError(f"enforceNodeAllocatable: this kubelet knows pods and none, not {', '.join(sorted(unknown))}")
+    if wrong := config_resources.validate(config):
+        raise ConfigError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
 
 def document(config: KubeletConfig) -> dict[str, Any]:

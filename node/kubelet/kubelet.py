@@ -24,6 +24,7 @@ from cri.errors import RuntimeServiceError
 from node.kubelet import machine
 from node.kubelet.assembly import Given, Parts, assemble, problems
 from node.kubelet.certificate.manager import Certificates
+from node.kubelet.cm import container_manager
 from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
 from node.kubelet.runtime import connection
@@ -68,6 +69,7 @@ class Kubelet:
         config = self._config = await asyncio.to_thread(self._prepare)
         link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
         try:
+            kept = await asyncio.to_thread(container_manager.load, config)
             version = await connection.wait_for_runtime(link.runtime, self._clock)
             driver = await connection.cgroup_driver(link.runtime, config.cgroup_driver)
             config = self._config = replace(config, cgroup_driver=driver)
@@ -78,7 +80,7 @@ class Kubelet:
                 client.count_requests(metrics)
                 config.features.expose(metrics)
                 certificates.start(client, metrics)
-                await self._work(certificates, Given(config, self._clock, client, link, version, facts, metrics))
+                await self._work(certificates, Given(config, self._clock, client, link, version, facts, metrics, kept))
         finally:
             await link.close()
 
@@ -119,6 +121,7 @@ class Kubelet:
             await self._first_look(parts.pleg)
             await parts.look()  # or the first pods would be told that there is no network
             tasks.keep("pleg", parts.pleg.run)
+            tasks.keep("resource managers", parts.managers.run)
             if parts.static is not None:  # these need no API server: it may be one of them
                 tasks.keep("static pods", parts.static.run)
             tasks.start("informers", parts.informers.run())

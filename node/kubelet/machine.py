@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from apimachinery import quantity
+
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
@@ -27,6 +29,13 @@ class Machine:
     swap_bytes: int = 0
     hugepages: Mapping[str, int] = field(default_factory=dict)
     cgroup_version: int = 1
+    swap_controller: bool = False
+    max_pids: int = 0
+
+    @property
+    def hugepage_sizes(self) -> tuple[int, ...]:
+        """In bytes, the largest first."""
+        return tuple(sorted((quantity.parse(name.removeprefix("hugepages-")).value() for name in self.hugepages), reverse=True))
 
 
 def read_machine(root_dir: Path) -> Machine:
@@ -35,6 +44,7 @@ def read_machine(root_dir: Path) -> Machine:
     machine = platform.machine()
     existing = next(path for path in (root_dir, *root_dir.parents) if path.exists())
     machine_id = _first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id")
+    version = 2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1
     return Machine(
         cpus=os.cpu_count() or 1,
         memory_bytes=memory.get("MemTotal", 0),
@@ -47,7 +57,9 @@ def read_machine(root_dir: Path) -> Machine:
         architecture=_ARCHITECTURES.get(machine, machine),
         swap_bytes=memory.get("SwapTotal", 0),
         hugepages=_hugepages(),
-        cgroup_version=2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1,
+        cgroup_version=version,
+        swap_controller=_swap_controller(version),
+        max_pids=_max_pids(),
     )
 
 
@@ -90,6 +102,20 @@ def _hugepages() -> dict[str, int]:
         pages = _first_line(str(folder / "nr_hugepages"))
         found[f"hugepages-{shown}"] = size * int(pages or 0)
     return found
+
+
+def _swap_controller(cgroup_version: int) -> bool:
+    """Whether the kernel counts swap by cgroup. The file is not in the root of cgroup v2, so ours is asked."""
+    if cgroup_version == 1:
+        return Path("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists()
+    own = _first_line("/proc/self/cgroup").removeprefix("0::").lstrip("/")
+    return (Path("/sys/fs/cgroup") / own / "memory.swap.max").exists()
+
+
+def _max_pids() -> int:
+    """How many processes and threads there can be; 0 where the kernel does not say."""
+    texts = [_first_line(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max")]
+    return min((int(text) for text in texts if text.isdigit()), default=0)
 
 
 def _text(path: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from apimachinery.objects import pods
 from apimachinery.times import parse_time
@@ -32,6 +32,18 @@ _log = logs.get(__name__)
 Pod = Mapping[str, Any]
 
 
+class ResourceManagers(Protocol):
+    """Who gives CPUs, memory and devices to pods; see ``cm.container_manager``."""
+
+    async def admit(self, pod: Pod) -> tuple[str, str] | None:
+        """Give the pod what its containers are to own; (reason, message) if it cannot be had. Idempotent."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """Nothing of the pod runs any more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What every pod's worker works with."""
@@ -44,6 +56,7 @@ class Tools:
     network_problem: Callable[[], str] = field(default=str)
     runtime_name: str = "containerd"
     allocations: Allocations | None = None
+    managers: ResourceManagers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +77,15 @@ class PodSync:
         self._waiting: dict[str, tuple[str, str]] = {}
         self._refresh_at = 0.0
         self._first_seen: float | None = tools.host.clock.monotonic()
+        self._admitted = False
         self.removed = False
 
     async def sync(self, pod: Pod) -> Result:
         """Bring the pod closer to running as it should. Raises what hinders it; the worker comes back."""
         observed = self._tools.pleg.get(self._uid)
         pod = self._allocated(pod, observed)
+        if failure := await self._admit(pod, observed):
+            return Result(failure=failure)
         status = self._report(pod, observed)
         if status["phase"] in ("Succeeded", "Failed"):
             return Result(finished=True)
@@ -95,6 +111,21 @@ class PodSync:
         await self._resize(pod, observed, outcome)
         await self._refresh_volumes(pod, observed)
         return Result(again_after=self._again_after(pod, status, outcome))
+
+    async def _admit(self, pod: Pod, observed: ObservedPod) -> Failure | None:
+        """Have the pod given what it is to own, once. What runs already is never refused: it then shares with others."""
+        if self._admitted or self._tools.managers is None or pods.is_terminal(pod):
+            return None
+        refused = await self._tools.managers.admit(pod)
+        self._admitted = True
+        if refused is None:
+            return None
+        reason, message = refused
+        if observed.running():
+            _log.warning("A pod that runs cannot be given what it asks for", uid=self._uid, reason=reason, message=message)
+            return None
+        self._tools.host.events.warning(pod, reason, message)
+        return Failure(reason, f"Pod was rejected: {message}", rejected=True)
 
     def _allocated(self, pod: Pod, observed: ObservedPod) -> Pod:
         """The pod with the resources that it has been given, which may not be those that it now asks for."""
@@ -201,6 +232,8 @@ class PodSync:
         if pod is not None:
             self._report(pod, observed, failure=failure, stopped=True)
         tools.probes.remove(self._uid)
+        if tools.managers is not None:
+            tools.managers.forget(self._uid)
         await tools.host.volumes.unmount(self._uid, tools.host.config.pod_dir(self._uid))
         await tools.host.cgroups.remove(self._uid)
 

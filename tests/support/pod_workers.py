@@ -32,6 +32,7 @@ from node.kubelet.resize.allocations import Allocations
 from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.manager import RuntimeManager
+from node.kubelet.runtime.resources import Node
 from node.kubelet.status import StatusManager
 
 IMAGE = "docker.io/library/busybox:1.35"
@@ -236,7 +237,7 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
     host = Host(
         config, runtime, ImagePuller(runtime, objects, events, clock), volumes, objects, cgroups, events, clock, Gate(4),
         KubeletMetrics(registry),
-        services=lambda: services, memory_capacity=8 << 30, node_ips=lambda: ("192.0.2.1",),
+        services=lambda: services, limits=Node(memory=8 << 30), node_ips=lambda: ("192.0.2.1",),
     )  # fmt: skip
 
     async def run(container_id: str, command: Any, timeout: float) -> tuple[int, bytes]:

@@ -61,7 +61,7 @@ async def actuate(pod: Pod, observed: ObservedPod, allocations: Allocations, hos
 
 
 async def _update(pod: Pod, container: Container, container_id: str, had: Resources, host: Host) -> None:
-    wanted = resources.container_resources(pod, container, host.memory_capacity, enforce_quota=host.config.cpu_cfs_quota)
+    wanted = resources.container_resources(pod, container, host.limits, host.pinning(pod, container))
     if not wanted.cpu_quota and (had.get("limits") or {}).get(CPU):
         wanted.cpu_quota = -1  # 0 would leave the old one
     if not wanted.memory_limit_in_bytes and (had.get("limits") or {}).get(MEMORY):

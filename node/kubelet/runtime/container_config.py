@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,10 @@ class Ingredients:
     image: pb.Image
     environment: Mapping[str, str]
     mounts: Sequence[BindMount]
-    memory_capacity: int
     seccomp_root: Path
     devices: Sequence[Device] = ()
-    enforce_quota: bool = True
+    node: resources.Node = field(default_factory=resources.Node)
+    pinning: resources.Pinning = resources.ANYWHERE
     target_id: str = ""
 
 
@@ -69,7 +69,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
     if given.target_id:
         context.namespace_options.pid = pb.TARGET
         context.namespace_options.target_id = given.target_id
-    limits = resources.container_resources(pod, container, given.memory_capacity, enforce_quota=given.enforce_quota)
+    limits = resources.container_resources(pod, container, given.node, given.pinning)
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=container["name"], attempt=given.restart_count),
         image=pb.ImageSpec(image=given.image.id, user_specified_image=str(container.get("image") or "")),

@@ -114,9 +114,9 @@ class Containers:
                 environment=environment,
                 devices=_devices(place, container),
                 mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
-                memory_capacity=host.memory_capacity,
+                node=host.limits,
+                pinning=host.pinning(place.pod, container),
                 seccomp_root=host.config.root_dir / "seccomp",
-                enforce_quota=host.config.cpu_cfs_quota,
                 target_id=aimed.id if aimed else "",
             )
         )

@@ -10,8 +10,9 @@ from node.kubelet.config import KubeletConfig
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.interface import ObjectSource, VolumeManager
 from node.kubelet.recorder import PodEvents
-from node.kubelet.runtime import dns
+from node.kubelet.runtime import dns, resources
 from node.kubelet.runtime.gate import Gate
+from node.kubelet.runtime.resources import ANYWHERE
 
 
 class Counters(Protocol):
@@ -59,7 +60,8 @@ class Host:
     refresh_period: Callable[[float], float] = field(default=lambda longest: longest)
     services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
-    memory_capacity: int = 0
+    limits: resources.Node = field(default_factory=resources.Node)
+    pinning: Callable[[Mapping[str, Any], Mapping[str, Any]], resources.Pinning] = field(default=lambda pod, container: ANYWHERE)
     recursive_read_only: Callable[[], bool] = field(default=lambda: False)
     node_ips: Callable[[], tuple[str, ...]] = field(default=tuple)
     host_dns: Callable[[], dns.ResolvConf] = field(default=dns.ResolvConf)

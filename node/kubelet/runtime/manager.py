@@ -73,7 +73,7 @@ class RuntimeManager:
         parent = await host.cgroups.ensure(pod)
         attempt = plan.attempt if plan.create_sandbox or newest is None else newest.attempt
         try:
-            config = sandbox.sandbox_config(pod, host.config, host.host_dns(), attempt, parent)
+            config = sandbox.sandbox_config(pod, host.config, host.host_dns(), attempt, parent, host.limits)
             if not plan.create_sandbox and newest is not None:
                 ips = host.node_ips() if newest.host_network else newest.ips
                 return Place(pod, observed, newest.id, config, ips, volumes)

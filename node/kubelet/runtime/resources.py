@@ -1,9 +1,10 @@
-"""Requests and limits as the kernel counts them: CPU shares and quota, memory limits, OOM scores. Pure."""
+"""Requests and limits as the kernel counts them: CPU shares and quota, memory, swap, huge pages, OOM scores. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.objects import qos
+from apimachinery.objects import pods, qos
 from apimachinery.objects.requests import CPU, MEMORY, Resources, amounts
 from cri.api import runtime_v1_pb2 as pb
 
@@ -14,6 +15,38 @@ _MIN_QUOTA = 1000
 _GUARANTEED_SCORE = -997
 _BEST_EFFORT_SCORE = 1000
 _CRITICAL_PRIORITY = 2_000_000_000
+
+
+HUGEPAGES = "hugepages-"
+_UNITS = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What decides about every container of a node. ``quota_period``: microseconds. ``swap``: whether containers may swap as
+    far as they request memory. ``hugepages``: the sizes that the kernel has, in bytes."""
+
+    memory: int = 0
+    quota: bool = True
+    quota_period: int = QUOTA_PERIOD
+    cgroup_version: int = 1
+    swap: bool = False
+    swap_bytes: int = 0
+    swap_controller: bool = False
+    hugepages: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pinning:
+    """Where one container runs, in the kernel's list format; empty for anywhere. ``unlimited``: it owns its CPUs, and nobody
+    has to ration them."""
+
+    cpus: str = ""
+    mems: str = ""
+    unlimited: bool = False
+
+
+ANYWHERE = Pinning()
 
 
 def cpu_shares(milli: int) -> int:
@@ -41,25 +74,85 @@ def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_capac
 
 
 def container_resources(
-    pod: Mapping[str, Any], container: Mapping[str, Any], memory_capacity: int, *, enforce_quota: bool = True
+    pod: Mapping[str, Any], container: Mapping[str, Any], node: Node, pinning: Pinning = ANYWHERE
 ) -> pb.LinuxContainerResources:
     """CRI's resources of one container."""
     given = container.get("resources") or {}
     requests, limits = amounts(given.get("requests")), amounts(given.get("limits"))
-    return pb.LinuxContainerResources(
+    made = pb.LinuxContainerResources(
         cpu_shares=cpu_shares(requests.get(CPU) or limits.get(CPU, 0)),
-        cpu_period=QUOTA_PERIOD,
-        cpu_quota=cpu_quota(limits.get(CPU, 0)) if enforce_quota else 0,
+        cpu_period=node.quota_period if node.quota else 0,
+        cpu_quota=cpu_quota(limits.get(CPU, 0), node.quota_period) if node.quota else 0,
         memory_limit_in_bytes=limits.get(MEMORY, 0),
-        oom_score_adj=oom_score(pod, container, memory_capacity),
+        oom_score_adj=oom_score(pod, container, node.memory),
+        cpuset_cpus=pinning.cpus,
+        cpuset_mems=pinning.mems,
+        hugepage_limits=hugepage_limits(limits, node.hugepages),
     )
+    if pinning.unlimited and node.quota:
+        made.cpu_quota = -1
+    _set_swap(made, pod, container, node)
+    return made
 
 
-def sandbox_resources(requests: Resources, limits: Resources) -> pb.LinuxContainerResources:
+def hugepage_limits(limits: Mapping[str, int], sizes: Sequence[int]) -> list[pb.HugepageLimit]:
+    """A limit for every size there is; who asks for none gets none."""
+    return [pb.HugepageLimit(page_size=page_unit(size), limit=limits.get(f"{HUGEPAGES}{page_name(size)}", 0)) for size in sizes]
+
+
+def page_name(size: int) -> str:
+    """As in a resource's name: ``2Mi``."""
+    unit, bytes_per = next((unit, each) for unit, each in _UNITS if size >= each)
+    return f"{size // bytes_per}{unit[0]}i"
+
+
+def page_unit(size: int) -> str:
+    """As the kernel's cgroup files say it: ``2MB``."""
+    unit, bytes_per = next((unit, each) for unit, each in _UNITS if size >= each)
+    return f"{size // bytes_per}{unit}"
+
+
+def may_swap(pod: Mapping[str, Any], container: Mapping[str, Any], node: Node) -> bool:
+    """LimitedSwap, for whom it is meant: containers of Burstable pods that request less memory than they are limited to. Never
+    on cgroup v1, and not for critical pods (KEP-2400)."""
+    if not node.swap or node.cgroup_version != 2 or not node.swap_controller:
+        return False
+    if is_critical(pod) or qos.qos_class(pod) != qos.BURSTABLE:
+        return False
+    given = container.get("resources") or {}
+    requested, limit = (amounts(given.get(field)).get(MEMORY, 0) for field in ("requests", "limits"))
+    return requested != limit
+
+
+def is_critical(pod: Mapping[str, Any]) -> bool:
+    """A pod that the node depends on: static, an image of one, or of a system priority."""
+    source = ((pod.get("metadata") or {}).get("annotations") or {}).get("kubernetes.io/config.source", "api")
+    return source != "api" or pods.is_mirror(pod) or pods.priority(pod) >= _CRITICAL_PRIORITY
+
+
+def swap_limit(requested: int, node: Node) -> int:
+    """Bytes of swap: as much of the node's swap as the container requests of its memory. 0 where that is more than all."""
+    if node.memory <= 0 or requested > node.memory:
+        return 0
+    return int(requested / node.memory * node.swap_bytes)
+
+
+def _set_swap(made: pb.LinuxContainerResources, pod: Mapping[str, Any], container: Mapping[str, Any], node: Node) -> None:
+    if not node.swap_controller:
+        return
+    if node.cgroup_version != 2:
+        made.memory_swap_limit_in_bytes = made.memory_limit_in_bytes  # memory and swap together: no swap
+        return
+    requested = amounts((container.get("resources") or {}).get("requests")).get(MEMORY, 0)
+    limit = swap_limit(requested, node) if may_swap(pod, container, node) else 0
+    made.unified["memory.swap.max"] = str(limit)
+
+
+def sandbox_resources(requests: Resources, limits: Resources, node: Node) -> pb.LinuxContainerResources:
     """The whole pod's, a hint for runtimes that size virtual machines."""
     return pb.LinuxContainerResources(
         cpu_shares=cpu_shares(requests.get(CPU, 0)),
-        cpu_period=QUOTA_PERIOD,
-        cpu_quota=cpu_quota(limits.get(CPU, 0)),
+        cpu_period=node.quota_period,
+        cpu_quota=cpu_quota(limits.get(CPU, 0), node.quota_period) if node.quota else 0,
         memory_limit_in_bytes=limits.get(MEMORY, 0),
     )

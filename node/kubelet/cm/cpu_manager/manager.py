@@ -101,6 +101,10 @@ class CpuManager:
     def owns_cpus(self, uid: str, container: str) -> bool:
         return self.policy is not None and self.policy.state.of(uid, container) is not None
 
+    def owns_any(self, uid: str) -> bool:
+        """Whether a container of that pod owns CPUs."""
+        return self.policy is not None and uid in self.policy.state.owned
+
     def exclusive_to(self, uid: str, container: str) -> CpuSet:
         """The CPUs that this container owns."""
         return (self.policy.state.of(uid, container) if self.policy else None) or _NOTHING
@@ -120,8 +124,11 @@ class CpuManager:
                 self.forget(uid)
 
     async def run(self) -> None:
-        """Keep everything where it belongs until cancelled."""
-        while self.policy is not None:
+        """Keep everything where it belongs until cancelled. With the policy ``none`` there is nothing to do but to say so."""
+        if self.policy is None:
+            await self.save()
+            return
+        while True:
             self._changed.clear()
             try:
                 await self.save()

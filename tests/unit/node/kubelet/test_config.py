@@ -251,9 +251,7 @@ def test_kubeadms_file_is_taken_and_its_zeros_are_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("cpuManagerPolicy: static", "cpuManagerPolicy: 'static' is not supported by this kubelet, only 'none' or 'None'"),
         ("readOnlyPort: 10255", "readOnlyPort: 10255 is not supported by this kubelet, only nothing"),
-        ("memorySwap: {swapBehavior: LimitedSwap}", "memorySwap.swapBehavior: 'LimitedSwap' is not supported"),
         ("memorySwap: {swap: x}", 'unknown field "memorySwap.swap"'),
         ("featureGates: {NoSuchGate: true}", "featureGates: unrecognized feature gate: NoSuchGate"),
         ("authorization: {webhook: {cacheTTL: 1s}}", 'unknown field "authorization.webhook.cacheTTL"'),

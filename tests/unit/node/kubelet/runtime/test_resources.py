@@ -1,9 +1,13 @@
 """Requests and limits in the kernel's numbers."""
 
+from dataclasses import replace
+
 import pytest
 
+from apimachinery.objects.requests import amount
 from node.kubelet.cgroups import plan
 from node.kubelet.runtime import resources
+from node.kubelet.runtime.resources import Node, Pinning
 from tests.support.pod_workers import container, pod
 
 GI = 1 << 30
@@ -36,9 +40,51 @@ def test_oom_score(given: dict[str, dict[str, str]], score: int) -> None:
 
 def test_container_resources() -> None:
     one = container(resources={"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}})
-    made = resources.container_resources(pod(containers=[one]), one, 8 * GI)
+    made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI))
     assert (made.cpu_shares, made.cpu_quota, made.memory_limit_in_bytes) == (256, 50_000, 64 << 20)
-    assert resources.container_resources(pod(), one, 8 * GI, enforce_quota=False).cpu_quota == 0
+    free = resources.container_resources(pod(), one, Node(8 * GI, quota=False))
+    assert (free.cpu_quota, free.cpu_period) == (0, 0)
+    assert resources.container_resources(pod(), one, Node(quota_period=10_000)).cpu_quota == 5_000
+
+
+def test_who_owns_cpus_is_not_rationed() -> None:
+    one = container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})
+    made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI), Pinning("2-3", "0", unlimited=True))
+    assert (made.cpuset_cpus, made.cpuset_mems, made.cpu_quota) == ("2-3", "0", -1)
+
+
+def test_huge_pages_are_limited_in_every_size() -> None:
+    one = container(resources={"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}})
+    made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI, hugepages=(1 << 30, 2 << 20, 64 << 10)))
+    limits = {each.page_size: each.limit for each in made.hugepage_limits}
+    assert limits == {"1GB": 0, "2MB": 4 << 20, "64KB": 0}
+
+
+SWAPPING = Node(8 * GI, cgroup_version=2, swap=True, swap_bytes=4 * GI, swap_controller=True)
+BURSTABLE = {"requests": {"memory": "2Gi"}, "limits": {"memory": "4Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "node", "spec", "swap"),
+    [
+        pytest.param(BURSTABLE, SWAPPING, {}, str(GI), id="its share: a quarter of the memory, a quarter of the swap"),
+        pytest.param({"requests": {"memory": "1Gi"}}, SWAPPING, {}, str(GI // 2), id="no limit"),
+        pytest.param(BURSTABLE, replace(SWAPPING, swap=False), {}, "0", id="NoSwap"),
+        pytest.param({"limits": {"cpu": "1"}}, SWAPPING, {}, "0", id="no memory asked for"),
+        pytest.param({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}, SWAPPING, {}, "0", id="all of it asked for"),
+        pytest.param({}, SWAPPING, {}, "0", id="BestEffort"),
+        pytest.param(BURSTABLE, SWAPPING, {"priority": 2_000_000_000}, "0", id="a critical pod"),
+        pytest.param({"requests": {"memory": "9Gi"}}, SWAPPING, {}, "0", id="more than there is"),
+        pytest.param(BURSTABLE, replace(SWAPPING, swap_controller=False), {}, None, id="a kernel that does not count swap"),
+        pytest.param(BURSTABLE, replace(SWAPPING, cgroup_version=1), {}, None, id="cgroup v1"),
+    ],
+)
+def test_swap(given: dict[str, dict[str, str]], node: Node, spec: dict[str, int], swap: str | None) -> None:
+    one = container(resources=given)
+    made = resources.container_resources(pod(containers=[one], **spec), one, node)
+    assert made.unified.get("memory.swap.max") == swap
+    both = given["limits"]["memory"] if node.cgroup_version == 1 else "0"
+    assert made.memory_swap_limit_in_bytes == amount("memory", both), "memory and swap together: the limit of memory"
 
 
 def test_pod_cgroups() -> None:

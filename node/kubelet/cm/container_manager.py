@@ -1,0 +1,140 @@
+"""CPU and topology manager as one: what the rest of the kubelet knows of them. Made by ``assembly``.
+
+``pod_sync`` calls :meth:`ContainerManager.admit` before a pod's first step and :meth:`ContainerManager.forget` after its last;
+``runtime.containers`` asks :meth:`ContainerManager.pinning` for each container that it makes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from apimachinery.meta import uid_of
+from apimachinery.objects.requests import CPU, amount
+from component.clock import Clock
+from component.errors import OperatorError
+from cri.interface import RuntimeService
+from node.kubelet.cm import cpuset
+from node.kubelet.cm import topology as machines
+from node.kubelet.cm.cpu_manager import options as cpu_options
+from node.kubelet.cm.cpu_manager import policy as cpu_policy
+from node.kubelet.cm.cpu_manager import state as cpu_state
+from node.kubelet.cm.cpu_manager.manager import CpuManager
+from node.kubelet.cm.interface import Container, HintProvider, Pod
+from node.kubelet.cm.metrics import ResourceMetrics
+from node.kubelet.cm.topology import Topology
+from node.kubelet.cm.topology_manager import options as topology_options
+from node.kubelet.cm.topology_manager import policy as topology_policy
+from node.kubelet.cm.topology_manager.manager import TopologyManager
+from node.kubelet.config import KubeletConfig
+from node.kubelet.runtime.observed import ObservedPod
+from node.kubelet.runtime.resources import Pinning
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was read at start: the machine, and what a predecessor had given away."""
+
+    topology: Topology
+    cpus: cpu_state.State
+
+
+def load(config: KubeletConfig, root: Path = machines.SYS) -> Kept:
+    """Reads files: called in a thread. Raises OperatorError for what must be mended first."""
+    try:
+        topology = machines.read(root)
+    except ValueError as error:
+        if (config.cpu_manager_policy, config.topology_manager_policy) != (cpu_policy.NONE, topology_policy.NONE):
+            raise OperatorError(str(error)) from None
+        topology = Topology({}, {})
+    try:
+        return Kept(topology, cpu_state.load(config.root_dir / cpu_state.FILE, config.cpu_manager_policy))
+    except (ValueError, OSError) as error:
+        raise OperatorError(f"start cpu manager error: {error}") from None
+
+
+class ContainerManager:
+    """One per kubelet."""
+
+    def __init__(self, topology: TopologyManager, cpus: CpuManager, *, ration: bool = False) -> None:
+        """``ration``: whether who owns CPUs is held to its CPU limit by quota all the same."""
+        self.topology = topology
+        self.cpus = cpus
+        self._ration = ration
+        topology.add(cpus)
+
+    def add(self, provider: HintProvider) -> None:
+        """Have another manager take part in admission."""
+        self.topology.add(provider)
+
+    async def admit(self, pod: Pod) -> tuple[str, str] | None:
+        """Give the pod what its containers are to own; (reason, message) if it cannot be had."""
+        return await self.topology.admit(pod)
+
+    def forget(self, uid: str) -> None:
+        """Nothing of the pod runs any more."""
+        self.topology.forget(uid)
+
+    def sweep(self, known: Iterable[str]) -> None:
+        """Forget all pods but those."""
+        self.cpus.sweep(known)
+
+    def pinning(self, pod: Pod, container: Container) -> Pinning:
+        """Where that container is to run."""
+        uid, name = uid_of(pod), str(container["name"])
+        unlimited = self.cpus.owns_cpus(uid, name) and not self._ration
+        return Pinning(cpuset.show(self.cpus.cpus_for(uid, name)), unlimited=unlimited)
+
+    def unlimited(self, pod: Pod) -> bool:
+        """Whether a container of the pod owns CPUs, so that the pod as a whole is not held to a quota."""
+        return not self._ration and self.cpus.owns_any(uid_of(pod))
+
+    async def run(self) -> None:
+        """Keep containers where they belong until cancelled."""
+        await self.cpus.run()
+
+
+def build(
+    config: KubeletConfig,
+    kept: Kept,
+    runtime: RuntimeService,
+    observed: Callable[[], Mapping[str, ObservedPod]],
+    clock: Clock,
+    metrics: ResourceMetrics,
+) -> ContainerManager:
+    """Raises OperatorError where configuration, machine and what was kept do not go together."""
+    try:
+        options = topology_options.parse(config.topology_manager_policy_options)
+        distances = {node: memory.distances for node, memory in kept.topology.nodes.items()}
+        wanted, scope = config.topology_manager_policy, config.topology_manager_scope
+        topology = TopologyManager(wanted, scope, options, kept.topology.nodes, distances, metrics)
+        policy = _cpu_policy(config, kept, topology)
+    except ValueError as error:
+        raise OperatorError(str(error)) from None
+    path = config.root_dir / cpu_state.FILE
+    cpus = CpuManager(policy, path, runtime, observed, clock, config.cpu_manager_reconcile_period, metrics)
+    cpus.started()
+    return ContainerManager(topology, cpus, ration=not config.features.enabled("DisableCPUQuotaWithExclusiveCPUs"))
+
+
+def _cpu_policy(config: KubeletConfig, kept: Kept, topology: TopologyManager) -> cpu_policy.StaticPolicy | None:
+    if config.cpu_manager_policy == cpu_policy.NONE:
+        return None
+    milli = sum(amount(CPU, listed.get(CPU, "0")) for listed in config.reservations())
+    if not milli:
+        raise ValueError(
+            "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero: set "
+            "systemReserved, kubeReserved or reservedSystemCPUs"
+        )
+    options = cpu_options.parse(config.cpu_manager_policy_options, config.features)
+    cpu_options.fits(options, kept.topology, config.topology_manager_policy)
+    named = cpuset.parse(config.reserved_system_cpus)
+    made = cpu_policy.StaticPolicy(kept.topology, options, topology, kept.cpus, ceil(milli / 1000), named)
+    try:
+        made.start()
+    except cpu_policy.StateError as error:
+        path = config.root_dir / cpu_state.FILE
+        raise ValueError(
+            f'start cpu manager error: {error}; drain this node and delete the file "{path}" before the kubelet is started again'
+        ) from None
+    return made
