@@ -21,6 +21,7 @@ from client.rest import STRATEGIC, Client
 from component import logs
 from component.clock import Clock, timeout
 from node.kubelet.config import KubeletConfig
+from node.kubelet.config_resources import PODS
 from node.kubelet.eviction.thresholds import reserved
 from node.kubelet.machine import Machine
 from node.kubelet.recorder import NORMAL, Sink, node_event
@@ -89,15 +90,25 @@ def capacity(config: KubeletConfig, machine: Machine) -> dict[str, str]:
 def allocatable(config: KubeletConfig, machine: Machine) -> dict[str, str]:
     """Capacity less what is reserved for the system and for Kubernetes, and less what hard eviction keeps free."""
     kept = reserved(config.thresholds(), {"memory": machine.memory_bytes, "ephemeral-storage": machine.storage_bytes})
-    return _less_reserved(config, machine, kept)
+    left = _less_reserved(config, machine, kept)
+    huge = quantity.of(sum(machine.hugepages.values()), "BinarySI")  # memory that is no use for anything else
+    memory = quantity.parse(left["memory"]) - huge
+    return {**left, "memory": str(memory) if memory.nanos > 0 else "0"}
 
 
 def pods_memory(config: KubeletConfig, machine: Machine) -> int | None:
     """Bytes that the cgroup of all pods is bounded to; None where nothing is enforced. The part that eviction keeps free
     belongs to it: pods may reach into that, and are then evicted rather than killed."""
-    if "pods" not in config.enforce_node_allocatable:
+    if PODS not in config.enforce_node_allocatable:
         return None
     return quantity.parse(_less_reserved(config, machine, {})["memory"]).value()
+
+
+def pods_pids(config: KubeletConfig, machine: Machine) -> int | None:
+    """Processes and threads that all pods together may have; None where nothing is enforced or the kernel does not say."""
+    if PODS not in config.enforce_node_allocatable or not machine.max_pids:
+        return None
+    return max(1, machine.max_pids - sum(quantity.parse(listed.get("pid", "0")).value() for listed in config.reservations()))
 
 
 def _less_reserved(config: KubeletConfig, machine: Machine, kept: Mapping[str, int]) -> dict[str, str]:
@@ -106,7 +117,7 @@ def _less_reserved(config: KubeletConfig, machine: Machine, kept: Mapping[str, i
         amount = quantity.parse(text)
         if name in kept:
             amount = amount - quantity.of(kept[name], "BinarySI")
-        for listed in (config.system_reserved, config.kube_reserved):
+        for listed in config.reservations():
             if name in listed:
                 amount = amount - quantity.parse(listed[name])
         left[name] = str(amount) if amount.nanos > 0 else "0"
@@ -169,6 +180,7 @@ def node_status(
             "operatingSystem": "linux",
             "osImage": machine.os_image,
             "systemUUID": machine.system_uuid,
+            **({"swap": {"capacity": machine.swap_bytes}} if machine.swap_bytes else {}),
         },
         **({"features": dict(facts.features)} if facts.features is not None else {}),
         **({"runtimeHandlers": list(facts.handlers)} if facts.handlers else {}),

@@ -1,6 +1,7 @@
 """The Node object and its lease: registration, conditions, and how little is sent."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +13,39 @@ from node.kubelet import machine
 from node.kubelet.config import KubeletConfig
 from node.kubelet.lease import NodeLease
 from node.kubelet.machine import Machine
-from node.kubelet.node_status import NodeReporter, RuntimeFacts, allocatable, conditions, node_status
+from node.kubelet.node_status import NodeReporter, RuntimeFacts, allocatable, capacity, conditions, node_status, pods_pids
 from tests.support.pod_workers import EventList
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MACHINE = Machine(4, 8 << 30, 100 << 30, os_image="Debian", hugepages={"hugepages-2Mi": 0})
 CONFIG = KubeletConfig(node_name="n", node_labels={"a": "b"}, kube_reserved={"cpu": "500m"}, system_reserved={"memory": "1Gi"})
+
+
+def test_huge_pages_are_capacity_of_their_own_and_no_memory() -> None:
+    machine = replace(MACHINE, hugepages={"hugepages-1Gi": 1 << 30, "hugepages-2Mi": 64 << 20})
+    given, left = (
+        capacity(KubeletConfig(), machine),
+        allocatable(KubeletConfig(eviction_hard={}), machine),
+    )
+
+    assert (given["hugepages-1Gi"], left["hugepages-2Mi"]) == ("1Gi", "64Mi")
+    assert given["memory"] == f"{8 << 20}Ki"
+    assert left["memory"] == f"{(7 << 20) - (64 << 10)}Ki"
+    assert machine.hugepage_sizes == (1 << 30, 2 << 20)
+
+
+def test_processes_are_kept_for_the_system() -> None:
+    machine = replace(MACHINE, max_pids=1000)
+
+    assert pods_pids(KubeletConfig(system_reserved={"pid": "200"}, kube_reserved={"pid": "100"}), machine) == 700
+    assert pods_pids(KubeletConfig(enforce_node_allocatable=()), machine) is None
+    assert pods_pids(KubeletConfig(), MACHINE) is None
+
+
+def test_cpus_reserved_by_number_are_not_allocatable() -> None:
+    config = KubeletConfig(reserved_system_cpus="0,3", kube_reserved={"cpu": "1"}, system_reserved={"cpu": "1"})
+
+    assert allocatable(config, MACHINE)["cpu"] == "2"
 
 
 def test_allocatable_is_what_is_not_reserved() -> None:
