@@ -12,6 +12,8 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 WILDCARD = "0.0.0.0"  # noqa: S104 - a host port's address, not one to listen on
 
+RESTART, RESTART_ALL = "Restart", "RestartAllContainers"  # the actions of a container's restart rules
+
 Pod = Mapping[str, Any]
 
 
@@ -91,6 +93,40 @@ def restart_policy(pod: Pod) -> str:
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """An init container that keeps running beside the others."""
     return container.get("restartPolicy") == "Always"
+
+
+def restart_rule(container: Mapping[str, Any], exit_code: int) -> str:
+    """The action of the first of a container's own rules that an exit code meets; empty without one (KEP-5307)."""
+    for rule in container.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (exit_code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+            return str(rule.get("action") or "")
+    return ""
+
+
+def restarts_after(pod: Pod, container: Mapping[str, Any], exit_code: int) -> bool:
+    """Whether a container that ended with that code is started again: its rules say so, or else its own policy, or the pod's."""
+    if container.get("restartPolicy") and restart_rule(container, exit_code) in (RESTART, RESTART_ALL):
+        return True
+    match container.get("restartPolicy") or restart_policy(pod):
+        case "Never":
+            return False
+        case "OnFailure":
+            return exit_code != 0
+    return True
+
+
+def may_restart(pod: Pod, container: Mapping[str, Any]) -> bool:
+    """Whether there is any exit after which a container is started again."""
+    rules = bool(container.get("restartPolicy") and container.get("restartPolicyRules"))
+    return rules or (container.get("restartPolicy") or restart_policy(pod)) != "Never"
+
+
+def may_restart_all(pod: Pod) -> bool:
+    """Whether a container's exit can have all containers of the pod started anew (KEP-5532)."""
+    spec = spec_of(pod)
+    listed = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return any(rule.get("action") == RESTART_ALL for each in listed for rule in each.get("restartPolicyRules") or ())
 
 
 def containers(pod: Pod) -> Iterator[Mapping[str, Any]]:

@@ -13,11 +13,12 @@ from apimachinery.objects import pods
 from apimachinery.times import format_time
 from node.kubelet.resize.allocations import Record
 from node.kubelet.resize.plan import ERROR, IN_PROGRESS, PENDING, Resources, with_resources
-from node.kubelet.runtime.actions import should_restart
+from node.kubelet.runtime.actions import should_restart, trigger
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
 
 _LOST = "ContainerStatusUnknown"
 _LOST_EXIT = 137
+_RESTARTING = "AllContainersRestarting"
 
 Pod = Mapping[str, Any]
 Container = Mapping[str, Any]
@@ -119,7 +120,7 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
     status: Status = {"name": name, "state": {}, "lastState": {}, "ready": False, "restartCount": 0}
     status["image"], status["imageID"] = str(container.get("image") or ""), ""
     if latest is None:
-        _absent(pod, status, before)
+        _absent(pod, status, before, _is_restarting(given))
     else:
         _present(status, latest, observed.previous(name), before, given)
     reason = given.waiting.get(name)
@@ -153,12 +154,19 @@ def _add_declared(status: Status, container: Container, actuated: Resources | No
         status["volumeMounts"] = mounts
 
 
-def _absent(pod: Pod, status: Status, before: Mapping[str, Any]) -> None:
-    """Not in the runtime: never started yet, or forgotten by it."""
+def _is_restarting(given: Inputs) -> bool:
+    held = get_condition({"status": given.previous}, _RESTARTING)
+    return held is not None and held.get("status") == "True"
+
+
+def _absent(pod: Pod, status: Status, before: Mapping[str, Any], restarting: bool) -> None:
+    """Not in the runtime: never started yet, removed to begin anew with all others, or forgotten by it."""
     state = before.get("state") or {}
     status["restartCount"] = int(before.get("restartCount") or 0)
     status["lastState"] = before.get("lastState") or {}
-    if "terminated" in state:
+    if "terminated" in state and restarting:
+        status["lastState"] = state
+    elif "terminated" in state:
         status["state"] = state
         status["image"], status["imageID"] = before.get("image", ""), before.get("imageID", "")
         if before.get("containerID"):
@@ -250,10 +258,11 @@ def _phase(pod: Pod, init: Sequence[Status], main: Sequence[Status], given: Inpu
     if before == "Succeeded":
         return "Succeeded"
     init_specs = pods.spec_of(pod).get("initContainers") or ()
-    policy = pods.restart_policy(pod)
     for container, status in zip(init_specs, init, strict=True):
         ended = status["state"].get("terminated")
-        if ended and ended["exitCode"] != 0 and not pods.is_sidecar(container) and (policy == "Never" or given.stopped):
+        if not ended or ended["exitCode"] == 0 or pods.is_sidecar(container):
+            continue
+        if given.stopped or not pods.restarts_after(pod, container, ended["exitCode"]):
             return "Failed"
     if not _initialized(pod, init) and not any(_ran(status) for status in main):
         return "Failed" if given.stopped else "Pending"
@@ -264,11 +273,21 @@ def _phase(pod: Pod, init: Sequence[Status], main: Sequence[Status], given: Inpu
         return "Failed" if given.stopped else "Pending"
     if running or not codes:
         return "Running" if running else "Pending"
-    if given.stopped or policy != "Always":
-        if not any(codes):
-            return "Succeeded"
-        return "Failed" if given.stopped or policy == "Never" else "Running"
-    return "Running"
+    if not given.stopped and _goes_on(pod, main):
+        return "Running"
+    return "Failed" if any(codes) else "Succeeded"
+
+
+def _goes_on(pod: Pod, main: Sequence[Status]) -> bool:
+    """Whether some container that does not run will be started again."""
+    all_anew = pods.may_restart_all(pod)
+    for container, status in zip(pods.containers(pod), main, strict=True):
+        ended = _ended(status)
+        if ended is not None and pods.restarts_after(pod, container, ended["exitCode"]):
+            return True
+        if all_anew and "waiting" in status["state"]:
+            return True  # removed with all others
+    return False
 
 
 def _ran(status: Status) -> bool:
@@ -302,8 +321,20 @@ def _conditions(
     if given.failure and given.failure.disrupted:
         why = {"reason": "TerminationByKubelet", "message": given.failure.message}
         wanted.append({"type": "DisruptionTarget", "status": "True", **why})
+    wanted += _restarting_condition(pod, phase, observed)
     wanted += _resize_conditions(given.record, phase)
     return [_dated(pod, each, given) for each in wanted]
+
+
+def _restarting_condition(pod: Pod, phase: str, observed: ObservedPod) -> list[Status]:
+    """Whether all containers are on their way to a new beginning, for pods in which that can happen."""
+    if not pods.may_restart_all(pod):
+        return []
+    over = {"Succeeded": {"reason": "PodCompleted"}, "Failed": {"reason": "PodFailed"}}.get(phase)
+    if over is not None or trigger(pod, observed) is None:
+        return [{"type": _RESTARTING, "status": "False", **(over or {})}]
+    why = {"reason": "RestartAllContainersStarted", "message": "container exited with restart policy rule"}
+    return [{"type": _RESTARTING, "status": "True", **why}]
 
 
 def _resize_conditions(record: Record | None, phase: str) -> list[Status]:

@@ -48,6 +48,7 @@ class Plan:
     start_init: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     start_ephemeral: tuple[str, ...] = ()
+    reset: ObservedContainer | None = None  # its exit has every container removed, so that all begin anew
 
     @property
     def idle(self) -> bool:
@@ -59,6 +60,8 @@ def decide(pod: Pod, observed: ObservedPod, verdicts: Mapping[str, Verdict]) -> 
     needs_sandbox, attempt = _sandbox_needed(pod, observed)
     if needs_sandbox:
         return _fresh(pod, observed, attempt)
+    if (cause := trigger(pod, observed)) is not None:
+        return Plan(reset=cause)
     ephemeral = tuple(
         each["name"] for each in pods.spec_of(pod).get("ephemeralContainers") or () if observed.latest(each["name"]) is None
     )
@@ -85,12 +88,20 @@ def should_restart(pod: Pod, container: Container, latest: ObservedContainer | N
         return True
     if latest.state is State.RUNNING:
         return False
-    match container.get("restartPolicy") or pods.restart_policy(pod):
-        case "Never":
-            return False
-        case "OnFailure":
-            return latest.exit_code != 0
-    return True
+    return pods.restarts_after(pod, container, latest.exit_code)
+
+
+def trigger(pod: Pod, observed: ObservedPod) -> ObservedContainer | None:
+    """The container whose exit asks for a restart of all, by one of its rules (KEP-5532)."""
+    if is_deleting(pod):
+        return None
+    spec = pods.spec_of(pod)
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        latest = observed.latest(container["name"])
+        if latest is not None and latest.state is State.EXITED:
+            if pods.restart_rule(container, latest.exit_code) == pods.RESTART_ALL:
+                return latest
+    return None
 
 
 def _sandbox_needed(pod: Pod, observed: ObservedPod) -> tuple[bool, int]:
@@ -107,20 +118,24 @@ def _sandbox_needed(pod: Pod, observed: ObservedPod) -> tuple[bool, int]:
 def _fresh(pod: Pod, observed: ObservedPod, attempt: int) -> Plan:
     """A new sandbox, if anything is left to run in it; whatever ran in the old one is killed first."""
     kill_pod = observed.sandbox is not None
-    policy = pods.restart_policy(pod)
-    if policy == "Never" and attempt != 0 and observed.containers:
+    may_restart = any(pods.may_restart(pod, container) for container in pods.containers(pod))
+    if not may_restart and attempt != 0 and observed.containers:
         return Plan(kill_pod=True)
-    start = tuple(
-        container["name"]
-        for container in pods.containers(pod)
-        if not (policy == "OnFailure" and (latest := observed.latest(container["name"])) and latest.succeeded)
-    )
+    start = tuple(container["name"] for container in pods.containers(pod) if not _is_done(pod, container, observed))
     if not start:
         return Plan(kill_pod=True)
     init = pods.spec_of(pod).get("initContainers") or ()
     if init:
         return Plan(kill_pod, True, attempt, start_init=(init[0]["name"],))
     return Plan(kill_pod, True, attempt, start=start)
+
+
+def _is_done(pod: Pod, container: Container, observed: ObservedPod) -> bool:
+    """It has ended in a way after which it is not started again, not even in a new sandbox."""
+    latest = observed.latest(container["name"])
+    if latest is None or latest.state is not State.EXITED or not (latest.succeeded or container.get("restartPolicy")):
+        return False
+    return not pods.restarts_after(pod, container, latest.exit_code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,7 @@ def _init_step(pod: Pod, observed: ObservedPod, verdicts: Mapping[str, Verdict])
             continue
         elif current is not None and current.succeeded:
             ready = True
-        elif current is not None and current.failed and not _retries_init(pod, container):
+        elif current is not None and current.failed and not pods.restarts_after(pod, container, current.exit_code):
             return _InitStep(False, fail=True)
         else:
             ready = False
@@ -155,10 +170,6 @@ def _init_step(pod: Pod, observed: ObservedPod, verdicts: Mapping[str, Verdict])
         if not ready and not initialized:
             return _InitStep(False, tuple(start), tuple(kill))
     return _InitStep(True, tuple(start), tuple(kill))
-
-
-def _retries_init(pod: Pod, container: Container) -> bool:
-    return (container.get("restartPolicy") or pods.restart_policy(pod)) != "Never"
 
 
 def _sidecar(
@@ -194,17 +205,19 @@ def _regular(
         if should_restart(pod, container, latest):
             start.append(name)
         return 0
-    doomed = _doomed(container, latest, verdicts)
+    again = (container.get("restartPolicy") or pods.restart_policy(pod)) != "Never"  # its rules speak once it has exited
+    doomed = _doomed(container, latest, verdicts, again=again)
     if doomed is None:
         return 1
     kill.append(doomed)
-    changed = not doomed.probe
-    if changed or (container.get("restartPolicy") or pods.restart_policy(pod)) != "Never":
+    if again or not doomed.probe:
         start.append(name)
     return 0
 
 
-def _doomed(container: Container, running: ObservedContainer, verdicts: Mapping[str, Verdict]) -> Kill | None:
+def _doomed(
+    container: Container, running: ObservedContainer, verdicts: Mapping[str, Verdict], *, again: bool = True
+) -> Kill | None:
     name = str(container["name"])
     if running.hash and running.hash != names.container_hash(container):
         return Kill(running, f"Container {name} definition changed, will be restarted")
@@ -212,5 +225,6 @@ def _doomed(container: Container, running: ObservedContainer, verdicts: Mapping[
     if verdict is Verdict.RESIZE:
         return Kill(running, f"Container {name} resize requires restart")
     if verdict in (Verdict.LIVENESS_FAILED, Verdict.STARTUP_FAILED):
-        return Kill(running, f"Container {name} failed {verdict.value}, will be restarted", verdict.value)
+        message = f"Container {name} failed {verdict.value}{', will be restarted' if again else ''}"
+        return Kill(running, message, verdict.value)
     return None

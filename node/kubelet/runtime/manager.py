@@ -58,6 +58,9 @@ class RuntimeManager:
             await self.kill_pod(pod, observed)
             if not plan.create_sandbox:
                 return outcome
+        if plan.reset is not None:
+            await self._reset(pod, plan.reset, observed, outcome)
+            return outcome
         await _all(self._containers.stop(pod, kill.container, kill.message, observed.ips, probe=kill.probe) for kill in plan.kill)
         starting = [*plan.start_ephemeral, *plan.start_init, *plan.start]
         if not plan.create_sandbox and not starting:
@@ -113,6 +116,20 @@ class RuntimeManager:
             outcome.retry(error.retry_after)
         else:
             self._host.metrics.container_started()
+
+    async def _reset(self, pod: Pod, cause: ObservedContainer, observed: ObservedPod, outcome: Outcome) -> None:
+        """Remove every container, so that all begin anew in the sandbox that is there. They are ended at once and no hook runs.
+
+        The one whose exit asked for it goes last: a kubelet that dies meanwhile finds it and continues.
+        """
+        key = f"{uid_of(pod)}_{cause.name}_{cause.hash}"
+        if (left := self._restarts.remaining(key, self._ended(cause))) > 0:
+            self._crash_loop(pod, cause.name, key, left, outcome)
+            return
+        self._restarts.next(key)
+        await _all(self._containers.stop(pod, each, "", observed.ips, 0) for each in observed.stoppable())
+        for each in sorted(observed.containers, key=lambda each: each.id == cause.id):
+            await self._host.runtime.remove_container(each.id)
 
     def _crash_loop(self, pod: Pod, name: str, key: str, left: float, outcome: Outcome) -> None:
         shown = security.pods_name(pod)

@@ -32,6 +32,12 @@ def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     return next(each for each in status["conditions"] if each["type"] == kind)
 
 
+def ruled(action: str, policy: str = "Never") -> dict[str, Any]:
+    rule = {"action": action, "exitCodes": {"operator": "In", "values": [42]}}
+    return container(restartPolicy=policy, restartPolicyRules=[rule])
+
+
+ALL_ANEW = pod(containers=[ruled("RestartAllContainers"), container("b")], restartPolicy="Never")
 BACK_OFF = {"main": ("CrashLoopBackOff", "back-off 10s restarting")}
 
 PHASES = [
@@ -53,6 +59,17 @@ PHASES = [
     ),
     pytest.param(pod(initContainers=[SIDECAR]), seen(one("side"), one()), {}, "Running", id="with a sidecar"),
     pytest.param(pod(), seen(one()), {"previous": {"phase": "Failed"}}, "Failed", id="an end is final"),
+    pytest.param(pod(containers=[ruled("Restart")]), seen(one(state=State.EXITED, code=42)), {}, "Running", id="a rule restarts"),
+    pytest.param(pod(containers=[ruled("Restart")]), seen(one(state=State.EXITED, code=1)), {}, "Failed", id="no rule matches"),
+    pytest.param(
+        pod(containers=[container(restartPolicy="Always")], restartPolicy="Never"),
+        seen(one(state=State.EXITED, code=1)), {}, "Running", id="a policy of its own",
+    ),
+    pytest.param(
+        pod(initContainers=[container("i", restartPolicy="Never")]), seen(one("i", State.EXITED, 1)), {}, "Failed",
+        id="an init container that is never restarted",
+    ),
+    pytest.param(ALL_ANEW, seen(one(state=State.EXITED, code=42), one("b", State.EXITED, 1)), {}, "Running", id="all anew"),
 ]  # fmt: skip
 
 
@@ -158,3 +175,19 @@ def test_an_eviction_says_that_the_pod_was_disrupted() -> None:
     disrupted = condition(evicted, "DisruptionTarget")
     assert (disrupted["status"], disrupted["reason"], disrupted["message"]) == ("True", "TerminationByKubelet", "low")
     assert "DisruptionTarget" not in [each["type"] for each in refused["conditions"]]
+
+
+def test_all_containers_anew() -> None:
+    observed = seen(one(state=State.EXITED, code=42), one("b"))
+    status = made(ALL_ANEW, observed)
+    restarting = condition(status, "AllContainersRestarting")
+    assert (restarting["status"], restarting["reason"]) == ("True", "RestartAllContainersStarted")
+    assert restarting["message"] == "container exited with restart policy rule"
+    removed = made(ALL_ANEW, seen(), previous=status)
+    assert condition(removed, "AllContainersRestarting")["status"] == "False"
+    assert removed["phase"] == "Running"
+    main = removed["containerStatuses"][0]
+    assert main["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert main["lastState"]["terminated"]["exitCode"] == 42
+    again = made(ALL_ANEW, seen(one("b", State.EXITED, 0)), previous=removed)
+    assert again["phase"] == "Running", "main has not been started yet"

@@ -26,7 +26,47 @@ def seen(*containers: ObservedContainer, sandbox: ObservedSandbox | None = SANDB
 
 SIDECAR = container("side", restartPolicy="Always")
 
+
+def rules(action: str, *codes: int, policy: str = "Never", operator: str = "In", name: str = "main") -> dict[str, Any]:
+    rule = {"action": action, "exitCodes": {"operator": operator, "values": list(codes)}}
+    return container(name, restartPolicy=policy, restartPolicyRules=[rule])
+
+
+RETRIED = pod(containers=[rules("Restart", 42)])
+ALL_ANEW = pod(containers=[rules("RestartAllContainers", 42), container("other")], restartPolicy="Never")
+TRIGGER = instance(state=State.EXITED, code=42)
+
 TABLE = [
+    pytest.param(RETRIED, seen(instance(state=State.EXITED, code=42)), Plan(start=("main",)), id="a rule restarts"),
+    pytest.param(RETRIED, seen(instance(state=State.EXITED, code=1)), Plan(kill_pod=True), id="no rule, its own policy"),
+    pytest.param(
+        pod(containers=[rules("Restart", 42, operator="NotIn")]),
+        seen(instance(state=State.EXITED, code=42)),
+        Plan(kill_pod=True),
+        id="NotIn",
+    ),
+    pytest.param(
+        pod(containers=[container(restartPolicy="Never"), container("b")]),
+        seen(instance(state=State.EXITED), instance("b", State.EXITED)),
+        Plan(start=("b",)),
+        id="each by its own policy",
+    ),
+    pytest.param(
+        pod(containers=[rules("Restart", 42), container("b", restartPolicy="Never")], restartPolicy="Never"),
+        seen(instance(state=State.EXITED, code=42), instance("b", State.EXITED, 1), sandbox=DEAD),
+        Plan(True, True, 1, start=("main",)),
+        id="in a new sandbox, those that may",
+    ),
+    pytest.param(
+        pod(initContainers=[rules("Restart", 42, name="i")], restartPolicy="Never"),
+        seen(instance("i", State.EXITED, 42)),
+        Plan(start_init=("i",)),
+        id="an init container by its rule",
+    ),
+    pytest.param(ALL_ANEW, seen(TRIGGER, instance("other")), Plan(reset=TRIGGER), id="all containers anew"),
+    pytest.param(
+        ALL_ANEW, seen(instance(state=State.EXITED, code=1), instance("other")), Plan(), id="another code: nothing anew"
+    ),
     pytest.param(pod(), seen(sandbox=None), Plan(create_sandbox=True, start=("main",)), id="new"),
     pytest.param(pod(), seen(), Plan(start=("main",)), id="sandbox only"),
     pytest.param(pod(), seen(instance()), Plan(), id="running"),
