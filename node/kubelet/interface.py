@@ -66,6 +66,11 @@ class VolumeManager(Protocol):
         """What to bind for a volumeMount with ``subPath`` (expanded already). Raises VolumeError."""
         ...
 
+    async def read_file(self, mount: Mount, path: str) -> bytes | None:
+        """A small file of a volume; None when there is none. Raises VolumeError for one that leads out of the volume, is no
+        regular file or is too large."""
+        ...
+
     async def refresh(self, pod: Pod) -> None:
         """Bring configMap, secret, projected and downwardAPI volumes of a running pod up to date, by atomic swap.
         Also renews service account tokens past 80 % of their life. Raises VolumeError."""

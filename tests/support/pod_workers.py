@@ -56,6 +56,9 @@ class Volumes:
     async def sub_path(self, mount: Mount, path: str, pod_dir: Path, volume: str, container: str, index: int) -> Path:
         return mount.host_path / path
 
+    async def read_file(self, mount: Mount, path: str) -> bytes | None:
+        return None
+
     async def refresh(self, pod: Pod) -> None:
         self.refreshed.append(pod["metadata"]["name"])
 

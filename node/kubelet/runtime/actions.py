@@ -98,9 +98,10 @@ def trigger(pod: Pod, observed: ObservedPod) -> ObservedContainer | None:
     spec = pods.spec_of(pod)
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         latest = observed.latest(container["name"])
-        if latest is not None and latest.state is State.EXITED:
-            if pods.restart_rule(container, latest.exit_code) == pods.RESTART_ALL:
-                return latest
+        if latest is None or latest.state is not State.EXITED:
+            continue
+        if pods.restart_rule(container, latest.exit_code) == pods.RESTART_ALL:
+            return latest
     return None
 
 

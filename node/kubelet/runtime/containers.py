@@ -102,7 +102,13 @@ class Containers:
     async def _config(self, place: Place, container: Container, image: pb.Image, restarts: int) -> pb.ContainerConfig:
         host = self._host
         addressed = _with_addresses(place.pod, place.ips or host.node_ips(), host.node_ips())
-        environment = await env.environment(addressed, container, host.objects, host.services(), host.allocatable())
+
+        async def read_file(volume: str, path: str) -> bytes | None:
+            if (found := place.volumes.get(volume)) is None:
+                raise VolumeError(f'cannot find the volume "{volume}" referenced by FileKeyRef')
+            return await host.volumes.read_file(found, path)
+
+        environment = await env.environment(addressed, container, host.objects, host.services(), host.allocatable(), read_file)
         target = container.get("targetContainerName")
         aimed = place.observed.latest(str(target)) if target else None
         return container_config.container_config(

@@ -5,20 +5,23 @@
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import namespace_of
 from apimachinery.objects import services as service_objects
 from node.kubelet import downward
-from node.kubelet.interface import ObjectSource
+from node.kubelet.interface import ObjectSource, VolumeError
+from node.kubelet.runtime import env_file
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _UNSAFE = re.compile(r"[-.]")
 
 Pod = Mapping[str, Any]
 Container = Mapping[str, Any]
+ReadFile = Callable[[str, str], Awaitable[bytes | None]]
+"""Of a volume, by name, the file at a path; None when there is no such file. Raises VolumeError."""
 
 
 class EnvError(Exception):
@@ -78,15 +81,19 @@ async def environment(
     objects: ObjectSource,
     services: Iterable[Mapping[str, Any]],
     allocatable: Mapping[str, str],
+    read_file: ReadFile | None = None,
 ) -> dict[str, str]:
-    """The final variables, in order. Raises EnvError."""
+    """The final variables, in order. ``read_file`` is for ``fileKeyRef``. Raises EnvError."""
     links = (pod.get("spec") or {}).get("enableServiceLinks") is not False
     from_services = service_variables(services, namespace_of(pod), links=links)
     made: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         made.update(await _from_source(pod, source, objects))
     for variable in container.get("env") or ():
-        value = await _value(pod, container, variable, objects, allocatable, {**from_services, **made})
+        if (reference := (variable.get("valueFrom") or {}).get("fileKeyRef")) is not None:
+            value = await _from_file(reference, read_file)
+        else:
+            value = await _value(pod, container, variable, objects, allocatable, {**from_services, **made})
         if value is not None:
             made[variable["name"]] = value
     return {**{name: value for name, value in from_services.items() if name not in made}, **made}
@@ -104,6 +111,22 @@ async def _from_source(pod: Pod, source: Mapping[str, Any], objects: ObjectSourc
             data = await _data(pod, kind, reference, objects)
             return {f"{prefix}{key}": value for key, value in sorted((data or {}).items())}
     return {}
+
+
+async def _from_file(reference: Mapping[str, Any], read_file: ReadFile | None) -> str | None:
+    """A variable out of a file in one of the pod's volumes, which another container has written."""
+    volume, path, key = str(reference["volumeName"]), str(reference["path"]), str(reference["key"])
+    optional = bool(reference.get("optional"))
+    try:
+        content = await read_file(volume, path) if read_file is not None else None
+        if content is None and not optional:
+            raise EnvError(f'file "{path}" not found in volume "{volume}"')
+        value = env_file.value_of((content or b"").decode(errors="surrogateescape"), key)
+    except (VolumeError, env_file.FormatError) as error:
+        raise EnvError(f"couldn't parse env file: {error}") from None
+    if not value and not optional:
+        raise EnvError(f'environment variable key "{key}" not found in file "{path}"')
+    return value or None
 
 
 async def _value(

@@ -114,6 +114,9 @@ class Manager:
         target = pod_dir / SUBPATHS / volume / container / str(index)
         return await asyncio.to_thread(subpath.prepare, mount, path, target)
 
+    async def read_file(self, mount: Mount, path: str) -> bytes | None:
+        return await asyncio.to_thread(subpath.read, mount, path)
+
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         self._tokens.forget(uid)
         for key in [key for key in self._looked if key[0] == uid]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.volumes import mounts
 
+_LARGEST_READ = 1 << 20
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -30,6 +31,24 @@ def prepare(mount: Mount, path: str, target: Path) -> Path:
     finally:
         os.close(found)
     return target
+
+
+def read(mount: Mount, path: str) -> bytes | None:
+    """The content of a regular file inside the volume, of a megabyte at most; None if it is not there. Raises VolumeError."""
+    volume = os.path.realpath(mount.host_path)
+    if not os.path.exists(os.path.join(volume, path)):
+        return None
+    found = _open_inside(volume, path)
+    try:
+        held = os.fstat(found)
+        if not stat.S_ISREG(held.st_mode):
+            raise VolumeError(f"{path} is not a regular file")
+        if held.st_size > _LARGEST_READ:
+            raise VolumeError(f"{path} is larger than {_LARGEST_READ} bytes")
+        with open(f"/proc/self/fd/{found}", "rb") as file:
+            return file.read(_LARGEST_READ)
+    finally:
+        os.close(found)
 
 
 def _open_inside(volume: str, path: str) -> int:

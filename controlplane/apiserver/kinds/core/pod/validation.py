@@ -5,6 +5,7 @@ from typing import Any
 
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
+from apimachinery.objects import pods
 from controlplane.apiserver.kinds.core.pod_template import validate_pod_spec
 from controlplane.apiserver.kinds.shared.differences import change_text
 
@@ -165,21 +166,23 @@ def validate_pod_status_update(pod: Object, old: Object) -> list[FieldError]:
     found: list[FieldError] = []
     if previous.get("qosClass") and status.get("qosClass") not in (None, "", previous["qosClass"]):
         found.append(fieldpath.invalid("status.qosClass", status["qosClass"], "field is immutable"))
-    policy = (old.get("spec") or {}).get("restartPolicy")
-    if policy != "Always":
-        found += _restarted(status, previous, policy == "OnFailure")
+    if (old.get("spec") or {}).get("restartPolicy") != "Always" and not pods.may_restart_all(old):
+        found += _restarted(old, status, previous)
     return found
 
 
-def _restarted(status: Object, previous: Object, on_failure: bool) -> list[FieldError]:
-    """A container that ended for good stays ended."""
-    ended = {}
-    for one in previous.get("containerStatuses") or ():
-        terminated = (one.get("state") or {}).get("terminated")
-        if terminated is not None and not (on_failure and terminated.get("exitCode")):
-            ended[one.get("name")] = one
-    return [
-        fieldpath.forbidden(f"status.containerStatuses[{position}].state", "may not be transitioned to non-terminated state")
-        for position, one in enumerate(status.get("containerStatuses") or ())
-        if one.get("name") in ended and (one.get("state") or {}).get("terminated") is None
-    ]
+def _restarted(pod: Object, status: Object, previous: Object) -> list[FieldError]:
+    """A container that ended for good, by the pod's policy or by its own, stays ended."""
+    going_on = {
+        one.get("name") for one in status.get("containerStatuses") or () if not (one.get("state") or {}).get("terminated")
+    }
+    containers = {each["name"]: each for each in pods.containers(pod)}
+    found = []
+    for position, one in enumerate(previous.get("containerStatuses") or ()):
+        name, terminated = one.get("name"), (one.get("state") or {}).get("terminated")
+        if terminated is None or name not in going_on:
+            continue
+        if name not in containers or not pods.restarts_after(pod, containers[name], int(terminated.get("exitCode") or 0)):
+            where = f"status.containerStatuses[{position}].state"
+            found.append(fieldpath.forbidden(where, "may not be transitioned to non-terminated state"))
+    return found

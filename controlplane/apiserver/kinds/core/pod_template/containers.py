@@ -100,7 +100,7 @@ def _common(container: Container, scope: PodScope, path: str, taken: set[str]) -
     if container.get("ports"):
         found += _ports(container["ports"], scope, f"{path}.ports")
     if container.get("env") or container.get("envFrom"):
-        found += validate_env(container, path)
+        found += validate_env(container, scope.volumes, path)
     security = container.get("securityContext")
     if container.get("volumeMounts"):
         found += validate_mounts(container, scope.volumes, path, privileged=bool(security and security.get("privileged")))

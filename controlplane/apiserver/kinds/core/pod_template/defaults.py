@@ -72,6 +72,8 @@ def default_container(container: Object) -> None:
         source = variable.get("valueFrom")
         if source:
             default_field_source(source)
+            if source.get("fileKeyRef"):
+                source["fileKeyRef"].setdefault("optional", False)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         probe = container.get(name)
         if probe is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from apimachinery import fieldpath, names, quantity
 from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.core.pod_template.local_paths import local_path
 from controlplane.apiserver.kinds.shared import checks
 
 _ENV_FIELDS = frozenset(
@@ -28,8 +29,8 @@ _SUBSCRIPT_RE = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
-def validate_env(container: Mapping[str, Any], path: str) -> list[FieldError]:
-    """``env`` and ``envFrom`` of a container at ``path``."""
+def validate_env(container: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]], path: str) -> list[FieldError]:
+    """``env`` and ``envFrom`` of a container at ``path``; ``volumes`` are the pod's, by name."""
     found: list[FieldError] = []
     for position, variable in enumerate(container.get("env") or ()):
         name = variable.get("name") or ""
@@ -40,6 +41,8 @@ def validate_env(container: Mapping[str, Any], path: str) -> list[FieldError]:
         source = variable.get("valueFrom")
         if source is not None:
             found += _value_from(variable, source, f"{path}.env[{position}].valueFrom")
+            if (reference := source.get("fileKeyRef")) is not None:
+                found += _file_volume(reference, volumes, f"{path}.env[{position}].valueFrom.fileKeyRef.volumeName")
     for position, source in enumerate(container.get("envFrom") or ()):
         found += _env_from(source, f"{path}.envFrom[{position}]", f"{path}.envFrom")
     return found
@@ -54,6 +57,8 @@ def _value_from(variable: Mapping[str, Any], source: Mapping[str, Any], path: st
             found += validate_field_ref(value, where, _ENV_FIELDS)
         elif name == "resourceFieldRef":
             found += validate_resource_ref(value, where, volume=False)
+        elif name == "fileKeyRef":
+            found += _file_key_ref(value, where)
         else:
             found += _key_ref(value, where)
     if not given:
@@ -68,15 +73,35 @@ def _value_from(variable: Mapping[str, Any], source: Mapping[str, Any], path: st
 
 def _key_ref(reference: Mapping[str, Any], path: str) -> list[FieldError]:
     found: list[FieldError] = []
-    if "volumeName" not in reference:
-        name = reference.get("name") or ""
-        found += checks.each(f"{path}.name", name, names.is_dns1123_subdomain(name))
+    name = reference.get("name") or ""
+    found += checks.each(f"{path}.name", name, names.is_dns1123_subdomain(name))
     key = reference.get("key") or ""
     if not key:
         found.append(fieldpath.required(f"{path}.key"))
-    elif "volumeName" not in reference:
+    else:
         found += checks.each(f"{path}.key", key, names.is_config_key(key))
     return found
+
+
+def _file_key_ref(reference: Mapping[str, Any], path: str) -> list[FieldError]:
+    """A ``FileKeySelector`` (KEP-3721)."""
+    found = [fieldpath.required(f"{path}.{field}") for field in ("volumeName", "path", "key") if not reference.get(field)]
+    if key := reference.get("key"):
+        found += checks.each(f"{path}.key", key, names.is_environment_name(key))
+    if inside := reference.get("path"):
+        found += local_path(inside, f"{path}.path")
+    return found
+
+
+def _file_volume(reference: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]], path: str) -> list[FieldError]:
+    name = reference.get("volumeName") or ""
+    if not name:
+        return []
+    if name not in volumes:
+        return [fieldpath.not_found(path, name)]
+    if volumes[name].get("emptyDir") is None:
+        return [fieldpath.invalid(path, name, "referenced volume must be of type emptyDir")]
+    return []
 
 
 def _env_from(source: Mapping[str, Any], path: str, whole: str) -> list[FieldError]:

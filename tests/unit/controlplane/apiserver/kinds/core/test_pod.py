@@ -193,6 +193,43 @@ def test_a_finished_container_may_not_run_again_in_status(kind: Strategy) -> Non
     assert found == ["status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"]
 
 
+@pytest.mark.parametrize(("action", "code"), [("Restart", 42), ("RestartAllContainers", 1)])
+def test_unless_its_rules_have_it_run_again(kind: Strategy, action: str, code: int) -> None:
+    new_pod = pod(restartPolicy="Never")
+    rule = {"action": action, "exitCodes": {"operator": "In", "values": [42]}}
+    new_pod["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    old = created(kind, new_pod)
+    old["status"]["containerStatuses"] = [{"name": "c", "state": {"terminated": {"exitCode": code}}}]
+    new = clone(old)
+    new["status"]["containerStatuses"][0]["state"] = {"running": {}}
+    assert kind.validate_status_update(context(), new, old) == []
+    old["spec"]["containers"][0]["restartPolicyRules"][0]["action"] = "Restart"
+    old["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 7
+    assert kind.validate_status_update(context(), new, old) != []
+
+
+def test_a_file_of_variables_is_in_an_empty_directory(kind: Strategy) -> None:
+    def refused(reference: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
+        made = pod(volumes=list(volumes))
+        made["spec"]["containers"][0]["env"] = [{"name": "A", "valueFrom": {"fileKeyRef": reference}}]
+        kind.default(made)
+        assert made["spec"]["containers"][0]["env"][0]["valueFrom"]["fileKeyRef"]["optional"] is False
+        return [
+            str(error).removeprefix("spec.containers[0].env[0].valueFrom.fileKeyRef.") for error in kind.validate(context(), made)
+        ]
+
+    scratch, settings = {"name": "v", "emptyDir": {}}, {"name": "v", "configMap": {"name": "c"}}
+    assert refused({"volumeName": "v", "path": "a/b", "key": "K"}, scratch) == []
+    assert refused({"volumeName": "v", "path": "../b", "key": "K"}, scratch) == [
+        "path: Invalid value: \"../b\": must not contain '..'"
+    ]
+    assert refused({"volumeName": "v", "path": "b", "key": "K"}, settings) == [
+        'volumeName: Invalid value: "v": referenced volume must be of type emptyDir'
+    ]
+    assert refused({"volumeName": "w", "path": "b", "key": "K"}, scratch) == ['volumeName: Not found: "w"']
+    assert refused({"volumeName": "v"}, scratch) == ["path: Required value", "key: Required value"]
+
+
 def test_status_addresses_are_written_in_both_forms(kind: Strategy) -> None:
     old = created(kind, pod())
     new = clone(old)
