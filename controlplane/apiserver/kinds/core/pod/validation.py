@@ -176,7 +176,7 @@ def _restarted(pod: Object, status: Object, previous: Object) -> list[FieldError
     going_on = {
         one.get("name") for one in status.get("containerStatuses") or () if not (one.get("state") or {}).get("terminated")
     }
-    containers = {each["name"]: each for each in pods.containers(pod)}
+    containers = {each.get("name"): each for each in pods.containers(pod)}
     found = []
     for position, one in enumerate(previous.get("containerStatuses") or ()):
         name, terminated = one.get("name"), (one.get("state") or {}).get("terminated")
