@@ -10,6 +10,8 @@ from client.events import Recorder
 from client.informer import InformerFactory
 from component import flags, logs
 from component.daemon import Daemon, run
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane import hosting
 from controlplane.scheduler import config
 from controlplane.scheduler.scheduler import Scheduler
@@ -28,16 +30,16 @@ async def main(options: Mapping[str, Any]) -> None:
     settings = config.read(options.get("config"))
 
     async def lead(host: hosting.Host) -> None:
-        await run_scheduler(settings, host)
+        await run_scheduler(settings, host, options["feature_gates"])
 
     await hosting.host(config.leader_election(options, settings.leader_election), "scheduler", lead)
 
 
-async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host) -> None:
+async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host, gates: Gates = DEFAULTS) -> None:
     clock = host.client.clock
     informers = InformerFactory(host.client, latest=True)
     recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
-    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics)
+    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics, gates)
     synced = asyncio.Event()
 
     def informers_synced() -> None:

@@ -130,6 +130,10 @@ class Cache:
             del self._nodes[name]
         self.shape += 1
 
+    def reshape(self) -> None:
+        """Something else than a node has changed that makes what was kept about nodes void."""
+        self.shape += 1
+
     def set_namespace(self, namespace: Object) -> None:
         self._namespaces[name_of(namespace)] = labels_of(namespace)
 

@@ -20,6 +20,7 @@ from controlplane.scheduler.framework.status import Status
 from controlplane.scheduler.framework.types import PodInfo
 
 LONGEST_WAIT = 300.0
+_CLAIMS = "resourceClaimStatuses"
 
 
 class Place(Enum):
@@ -153,23 +154,26 @@ class SchedulingQueue:
         woken = [each for each in self._unschedulable.values() if self._may_help(each, event)]
         for each in woken:
             del self._unschedulable[each.info.uid]
-            self._revive(each)
+            if each.place is Place.GATED:
+                self._enqueue(each)
+            else:
+                self._revive(each)
         return len(woken)
 
     def _may_help(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        if queued.place is Place.GATED:
-            return False
         if event.on == On.PENDING_POD and event.new is not None and uid_of(event.new) != queued.info.uid:
             return False
         if not queued.refused_by:
-            return True
+            return queued.place is not Place.GATED
         return any(cure.applies(queued.info, event) for name in queued.refused_by for cure in self._cures.get(name, ()))
 
     # Places
 
     def _enqueue(self, queued: QueuedPod) -> None:
         for check in self._pre_enqueue:
-            if check(queued.info) is not None:
+            refusal = check(queued.info)
+            if refusal is not None:
+                queued.refused_by = {refusal.plugin}
                 self._park(queued, Place.GATED)
                 return
         self._revive(queued)
@@ -258,5 +262,7 @@ class SchedulingQueue:
 
 
 def _asks_differently(old: Object, new: Object) -> bool:
-    """Status writes, the scheduler's own among them, are no reason to look again."""
-    return old.get("spec") != new.get("spec") or old["metadata"].get("labels") != new["metadata"].get("labels")
+    """Status writes, the scheduler's own among them, are no reason to look again, unless a claim has been made for the pod."""
+    if old.get("spec") != new.get("spec") or old["metadata"].get("labels") != new["metadata"].get("labels"):
+        return True
+    return (old.get("status") or {}).get(_CLAIMS) != (new.get("status") or {}).get(_CLAIMS)

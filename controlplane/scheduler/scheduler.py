@@ -5,6 +5,7 @@ it, at most ``SLOTS`` at a time. When all slots are taken the loop waits: the AP
 """
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from apimachinery.errors import StatusError
@@ -15,8 +16,11 @@ from client.informer import InformerFactory
 from client.rest import STRATEGIC, Client
 from component import logs
 from component.clock import Clock
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from component.metrics import Registry
 from controlplane.scheduler.cache import Cache
+from controlplane.scheduler.claims import ApiDevices
 from controlplane.scheduler.config import SchedulerConfig
 from controlplane.scheduler.cycle import Cycle, Decision, Refusal
 from controlplane.scheduler.framework.interface import PreBindPlugin
@@ -50,13 +54,16 @@ class Scheduler:
         config: SchedulerConfig,
         clock: Clock,
         metrics: Registry,
+        gates: Gates = DEFAULTS,
     ) -> None:
         self.cache = Cache()
         self._lanes: dict[str, Lane] = {}
         pods = informers.informer(PODS, field_selector=ACTIVE_PODS)
         storage = ApiStorage(client, informers, pods, clock)
+        partitionable = gates.enabled("DRAPartitionableDevices")
+        self._devices = ApiDevices(client, informers, recorder, clock, self.cache.reshape, partitionable=partitionable)
         for each in config.profiles:
-            profile = catalog.build(each, _poster(client), storage, clock)
+            profile = catalog.build(each, _poster(client), storage, clock, self._devices, gates)
             pre_enqueue = [plugin.pre_enqueue for plugin in profile.plugins if hasattr(plugin, "pre_enqueue")]
             queue = SchedulingQueue(clock, profile.cures(), pre_enqueue, config.initial_backoff, config.longest_backoff)
             cycle = Cycle(profile, self.cache, percentage=config.percentage_of_nodes)
@@ -64,6 +71,7 @@ class Scheduler:
         handlers = Handlers(self.cache, [lane.queue for lane in self._lanes.values()], self._queue_of)
         handlers.register(pods, informers.informer(NODES), informers.informer(NAMESPACES))
         storage.report(handlers.tell)
+        self._devices.report(handlers.tell)
 
     def _queue_of(self, pod: Object) -> SchedulingQueue | None:
         lane = self._lanes.get((pod.get("spec") or {}).get("schedulerName") or "default-scheduler")
@@ -71,6 +79,7 @@ class Scheduler:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._devices.run(), name="claims")
             for name, lane in self._lanes.items():
                 group.create_task(lane.run(), name=f"schedule:{name}")
 
@@ -171,6 +180,19 @@ class Lane:
         """Park the pod, and see whether less important ones should make room."""
         self.queue.refused(queued, refusal.plugins)
         pod, message = queued.info, refusal.message()
+        helping = [work for each in self._profile.post_filters if (work := each.post_filter(refusal.state, pod)) is not None]
+        return self._helped(helping, self._preempt(pod, refusal, message))
+
+    async def _helped(self, helping: Sequence[Awaitable[object]], rest: Awaitable[None]) -> None:
+        """What plugins do for a pod that fits nowhere; if it fails they will be asked again with the pod's next attempt."""
+        for work in helping:
+            try:
+                await work
+            except (StatusError, ConnectionError) as error:
+                _log.warning("A refused pod could not be helped", err=error)
+        await rest
+
+    def _preempt(self, pod: PodInfo, refusal: Refusal, message: str) -> Awaitable[None]:
         preemption = self._cycle.preempt(pod, refusal) if refusal.total else ""
         if isinstance(preemption, str):
             # While its victims are still leaving, the pod keeps the room it was promised: their replacements, which come

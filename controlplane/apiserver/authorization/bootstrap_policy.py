@@ -117,7 +117,7 @@ SCHEDULER = (
     rule(_READ, "storage.k8s.io", "csidrivers"),
     rule(_READ, "storage.k8s.io", "csistoragecapacities"),
     rule(_READ, "resource.k8s.io", "deviceclasses"),
-    rule(f"patch update {_READ}", "resource.k8s.io", "resourceclaims"),
+    rule(f"create delete patch update {_READ}", "resource.k8s.io", "resourceclaims"),  # those for extended resources
     rule(f"patch update {_READ}", "resource.k8s.io", "resourceclaims/status"),
     rule(f"patch update {_READ}", "core", "pods/finalizers"),
     rule(_READ, "resource.k8s.io", "resourceslices"),

@@ -40,6 +40,9 @@ class On:
     CSI_NODE = "CSINode"
     CSI_DRIVER = "CSIDriver"
     CAPACITY = "CSIStorageCapacity"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_CLASS = "DeviceClass"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ a plugin sees one consistent state of the cluster.
 node changes.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 from apimachinery.labels import Selector
@@ -100,6 +100,15 @@ class FilterExtensions(Protocol):
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None: ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None: ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    name: ClassVar[str]
+
+    def post_filter(self, state: CycleState, pod: PodInfo) -> Awaitable[object] | None:
+        """No node is left: what may help the pod, to be awaited beside the loop. Preemption follows, whatever comes of it."""
+        ...
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from controlplane.scheduler.framework.interface import (
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
+    PostFilterPlugin,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -49,6 +50,7 @@ class Profile:
         self._prepare = {each.name: each.pre_score for each in plugins if isinstance(each, PreScorePlugin)}
         self._normalize = {each.name: each.normalize for each in plugins if isinstance(each, NormalizePlugin)}
         self.filter_extensions: list[FilterExtensions] = [each for each in chosen if isinstance(each, FilterExtensions)]
+        self.post_filters: list[PostFilterPlugin] = [each for each in plugins if isinstance(each, PostFilterPlugin)]
         self.reserves: list[ReservePlugin] = [each for each in plugins if isinstance(each, ReservePlugin)]
         self.permits: list[PermitPlugin] = [each for each in plugins if isinstance(each, PermitPlugin)]
         self.pre_binds: list[PreBindPlugin] = [each for each in plugins if isinstance(each, PreBindPlugin)]
