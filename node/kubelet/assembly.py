@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from apimachinery.meta import uid_of
@@ -312,6 +313,7 @@ def _limits(given: Given) -> Node:
         swap_bytes=machine.swap_bytes,
         swap_controller=machine.swap_controller,
         hugepages=machine.hugepage_sizes,
+        oom_group=machine.cgroup_version == 2 and not config.single_process_oom_kill,
     )
 
 
@@ -338,10 +340,11 @@ def _eviction_node(
 ) -> RealNode:
     config, machine = given.config, given.machine
     bound = node_status.pods_memory(config, machine) if config.cgroups_per_qos else None
+    all_pods = cgroups.real(PurePosixPath("/", config.cgroup_root.strip("/"), "kubepods"))
     places = signals.Places(
         config.root_dir,
         image_fs=lambda: cleaner.mountpoint,
-        pods_working_set=partial(signals.pods_working_set, MOUNT, f"{config.cgroup_root}/kubepods"),
+        pods_working_set=partial(signals.pods_working_set, MOUNT, str(all_pods)),
         allocatable_memory=lambda: bound or 0,
     )
     measure = PodUsage(given.link.runtime, config, cgroups.processes)

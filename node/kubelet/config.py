@@ -67,6 +67,7 @@ class KubeletConfig:
     cpu_cfs_quota: bool = True
     fail_swap_on: bool = False
     fail_cgroup_v1: bool = False
+    single_process_oom_kill: bool | None = None  # None: true on cgroup v1, which knows nothing else, false on v2
     max_pods: int = 110
     pod_pids_limit: int = -1
     node_labels: Mapping[str, str] = field(default_factory=dict)
@@ -253,6 +254,7 @@ _FIELDS = {
     "cpuCFSQuota": _Field("cpu_cfs_quota", _truth),
     "failSwapOn": _Field("fail_swap_on", _truth),
     "failCgroupV1": _Field("fail_cgroup_v1", _truth),
+    "singleProcessOOMKill": _Field("single_process_oom_kill", _truth),
     "maxPods": _Field("max_pods", _whole),
     "podPidsLimit": _Field("pod_pids_limit", _whole),
     "registerNode": _Field("register_node", _truth),

@@ -29,7 +29,6 @@ POLICIES: Mapping[str, tuple[Any, ...]] = {
     "seccompDefault": (),
     "memoryReservationPolicy": ("None",),
     "crashLoopBackOff.maxContainerRestartPeriod": ("5m", "300s", "5m0s"),
-    "singleProcessOOMKill": (True,),
     "tracing": (),
     "tlsCurvePreferences": (),
     "userNamespaces.idsPerPod": (65536,),

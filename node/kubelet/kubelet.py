@@ -210,6 +210,8 @@ def refuse_host(config: KubeletConfig, facts: machine.Machine) -> None:
         raise OperatorError("this machine swaps and failSwapOn is true: turn swap off (swapoff -a) or set failSwapOn: false")
     if config.fail_cgroup_v1 and facts.cgroup_version == 1:
         raise OperatorError("this machine has cgroup v1 and failCgroupV1 is true: boot with cgroup v2 or set failCgroupV1: false")
+    if config.single_process_oom_kill is False and facts.cgroup_version == 1:
+        raise OperatorError("singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
 
 
 def _check(pleg: Pleg) -> None:

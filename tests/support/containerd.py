@@ -67,10 +67,10 @@ def require_containerd() -> None:
 
 
 @asynccontextmanager
-async def running_containerd(wrap: Sequence[str] = ()) -> AsyncIterator[RunningContainerd]:
+async def running_containerd(wrap: Sequence[str] = (), *, systemd_cgroup: bool = False) -> AsyncIterator[RunningContainerd]:
     """Start one with the pause and busybox images imported; kill it, its shims and mounts at the end.
 
-    ``wrap`` comes before its command line, as ``nsenter --net=... --``.
+    ``wrap`` comes before its command line, as ``nsenter --net=... --``. ``systemd_cgroup``: systemd makes its cgroups.
     """
     require_containerd()
     data_dir = Path(tempfile.mkdtemp(prefix="pyb-cd-", dir="/tmp"))
@@ -78,7 +78,7 @@ async def running_containerd(wrap: Sequence[str] = ()) -> AsyncIterator[RunningC
     try:
         where = containerd.layout(data_dir)
         version = await _output("containerd", "--version")
-        containerd.write_config(where, containerd.minor_version(version))
+        containerd.write_config(where, containerd.minor_version(version), systemd_cgroup=systemd_cgroup)
         with (data_dir / "containerd.log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(*wrap, *containerd.command(where), stdout=log, stderr=log)
         await _import_images(where, data_dir)

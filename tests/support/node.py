@@ -7,11 +7,13 @@
 """
 
 import asyncio
+import os
+import subprocess
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from apimachinery.errors import StatusError
@@ -19,6 +21,7 @@ from apimachinery.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_AC
 from client import kubeconfig
 from client.rest import Client
 from node.kubelet.cgroups.manager import MOUNT, remove_tree
+from node.kubelet.cgroups.systemd import slice_path
 from node.kubelet.config import KubeletConfig
 from node.kubelet.kubelet import Kubelet
 from tests.support.apiserver import TestServer, running_apiserver
@@ -137,9 +140,11 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 async def running_node(
     apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver, **changes: Any
 ) -> AsyncIterator[TestNode]:
-    """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours."""
+    """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours. The environment's CGROUP_DRIVER is
+    that of runtime and kubelet where ``changes`` name none."""
+    driver = changes.setdefault("cgroup_driver", os.environ.get("CGROUP_DRIVER", "cgroupfs"))
     with own_network_namespace() as namespace, own_cgroups(namespace):
-        async with running_containerd() as runtime, apiserver() as server:
+        async with running_containerd(systemd_cgroup=driver == "systemd") as runtime, apiserver() as server:
             root = Path(runtime.data_dir, "kubelet")
             config = KubeletConfig(
                 node_name=NODE_NAME,
@@ -173,6 +178,9 @@ def own_cgroups(name: str) -> Iterator[None]:
     try:
         yield
     finally:
+        slices = slice_path(PurePosixPath("/", name))
+        if (MOUNT / slices.name).is_dir() or (MOUNT / "systemd" / slices.name).is_dir():
+            subprocess.run(["systemctl", "stop", slices.name], check=False, capture_output=True)
         roots = [MOUNT, *(entry for entry in MOUNT.iterdir() if entry.is_dir())]
         for root in roots:
             remove_tree(root / name)

@@ -130,7 +130,7 @@ class WatchAnswer:
                 self._left = _grouped(self._chunk, ready)
             else:
                 break
-            if transport.get_write_buffer_size() > self._open.buffer and not await self._drained(request):
+            if _waiting_in(transport) > self._open.buffer and not await self._drained(request):
                 transport.abort()
                 return
             while self._give(transport):
@@ -164,7 +164,7 @@ class WatchAnswer:
             ready = watch.take()
             if len(ready) == 1:
                 transport.write(self._chunk(ready[0]))
-                full = transport.get_write_buffer_size() > self._open.buffer
+                full = _waiting_in(transport) > self._open.buffer
             else:
                 self._left = _grouped(self._chunk, ready)
                 full = self._give(transport)
@@ -181,7 +181,7 @@ class WatchAnswer:
         """Write what is left, until the connection is full; whether it is."""
         for body in self._left:
             transport.write(body)
-            if transport.get_write_buffer_size() > self._open.buffer:
+            if _waiting_in(transport) > self._open.buffer:
                 return True
         return False
 
@@ -290,6 +290,11 @@ def _as_partial(frame: WatchFrame) -> bytes:
 
 def _as_protobuf(frame: WatchFrame) -> bytes:
     return protobuf.watch_frame(frame.type, protobuf.encode(frame.entry.decode()) or b"")
+
+
+def _waiting_in(transport: asyncio.Transport) -> int:
+    """Bytes that the connection has not taken yet. Since Python 3.12 a closed TLS transport has nothing left to ask."""
+    return 0 if transport.is_closing() else transport.get_write_buffer_size()
 
 
 def _line(kind: str, value: dict[str, Any]) -> bytes:

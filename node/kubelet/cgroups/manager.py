@@ -1,6 +1,7 @@
 """Makes and removes pod cgroups on the real hierarchy, v1 or v2. Fulfils ``runtime.host.PodCgroups``.
 
-With the systemd driver slices are systemd's to make: the runtime asks for them, and pod limits are not set here.
+With the systemd driver a cgroup is a slice, and systemd makes it (``systemd.py``). Limits are told to systemd, which would
+otherwise undo them when it reloads, and are then written as well: systemd rounds the CPU quota.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any
 
 from apimachinery.objects.requests import CPU, amount
 from component import logs
-from node.kubelet.cgroups import plan
+from node.kubelet.cgroups import plan, systemd
 from node.kubelet.config import KubeletConfig
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -28,8 +29,11 @@ class Cgroups:
         mount: Path = MOUNT,
         allocatable: Callable[[], Mapping[str, str]] = dict,
         pods_memory: int | None = None,
+        slices: systemd.Slices | None = None,
     ) -> None:
-        """``pods_memory``: bytes that all pods together may use; None does not bound them."""
+        """``pods_memory``: bytes that all pods together may use; None does not bound them. ``slices``: who makes them when
+        the driver is systemd."""
+        self._slices = (slices or systemd.Systemd()) if config.cgroup_driver == "systemd" else None
         self._config = config
         self._pods_memory = pods_memory
         self._mount = mount
@@ -40,32 +44,46 @@ class Cgroups:
     async def ensure(self, pod: Mapping[str, Any]) -> str:
         if not self._config.cgroups_per_qos:
             return self._config.cgroup_root
-        if self._config.cgroup_driver == "systemd":
-            return plan.systemd_slice(self._config.cgroup_root, pod)
         path = plan.pod_path(self._config.cgroup_root, pod)
-        await asyncio.to_thread(self._make, path, plan.pod_limits_of(pod, self._config.pod_pids_limit))
-        return str(path)
+        await self._have(path, plan.pod_limits_of(pod, self._config.pod_pids_limit))
+        return str(self.real(path))
+
+    def real(self, path: PurePosixPath) -> PurePosixPath:
+        """Where a cgroup lies in the hierarchy, whose name is as with cgroupfs."""
+        return path if self._slices is None else systemd.slice_path(path)
+
+    async def _have(self, path: PurePosixPath, limits: plan.Limits) -> None:
+        if self._slices is None:
+            await asyncio.to_thread(self._make, path, limits)
+            return
+        await self._slices.make(systemd.slice_name(path), systemd.properties(limits, self.version))
+        await asyncio.to_thread(self._limit, systemd.slice_path(path), limits)
 
     async def remove(self, uid: str) -> None:
-        if self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs":
-            await asyncio.to_thread(self._remove, uid)
+        if not self._config.cgroups_per_qos:
+            return
+        if self._slices is not None:
+            for path in plan.candidate_paths(self._config.cgroup_root, uid):
+                if any(_below(root, self.real(path)).is_dir() for root in self._roots()):
+                    await self._slices.stop(systemd.slice_name(path))
+        await asyncio.to_thread(self._remove, uid)
 
     async def weigh(self, taken: Sequence[Mapping[str, Any]]) -> None:
         """Bring the weights of the classes in line with the pods that were taken; called now and then."""
-        if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
+        if not self._config.cgroups_per_qos:
             return
         wanted = plan.qos_limits(taken, amount(CPU, self._allocatable().get(CPU, "0")), self._pods_memory)
         if wanted != self._weights:
             self._weights = wanted
             root = PurePosixPath("/", self._config.cgroup_root.strip("/"))
             for path, limits in wanted.items():
-                await asyncio.to_thread(self._make, root.joinpath(*path.parts[1:]), limits)
+                await self._have(root.joinpath(*path.parts[1:]), limits)
 
     def processes(self, pod: Mapping[str, Any]) -> int:
         """How many processes and threads the pod has; 0 where its cgroup does not say. Reads one small file."""
         root = self._mount if self.version == 2 else self._mount / "pids"
         try:
-            return int((_below(root, plan.pod_path(self._config.cgroup_root, pod)) / "pids.current").read_text())
+            return int((_below(root, self.real(plan.pod_path(self._config.cgroup_root, pod))) / "pids.current").read_text())
         except (OSError, ValueError):
             return 0
 
@@ -73,7 +91,7 @@ class Cgroups:
         """One process of the pod, by its cgroup."""
         root = self._mount if self.version == 2 else self._mount / "pids"
         try:
-            for folder in _below(root, plan.pod_path(self._config.cgroup_root, pod)).iterdir():
+            for folder in _below(root, self.real(plan.pod_path(self._config.cgroup_root, pod))).iterdir():
                 if folder.is_dir() and (found := (folder / "cgroup.procs").read_text().split()):
                     return int(found[0])
         except OSError:
@@ -81,7 +99,7 @@ class Cgroups:
         return None
 
     async def present(self) -> Sequence[str]:
-        if not (self._config.cgroups_per_qos and self._config.cgroup_driver == "cgroupfs"):
+        if not self._config.cgroups_per_qos:
             return ()
         return await asyncio.to_thread(self._present)
 
@@ -89,10 +107,15 @@ class Cgroups:
         found: set[str] = set()
         for root in self._roots():
             for path in plan.candidate_paths(self._config.cgroup_root, ""):
-                parent = _below(root, path.parent)
+                parent = _below(root, self.real(path.parent))
                 if parent.is_dir():
-                    found |= {entry.name[3:] for entry in parent.iterdir() if entry.name.startswith("pod") and entry.is_dir()}
+                    found |= {uid for entry in parent.iterdir() if entry.is_dir() and (uid := self._uid(entry.name))}
         return sorted(found)
+
+    def _uid(self, folder: str) -> str | None:
+        if self._slices is not None:
+            return systemd.uid_of_slice(folder)
+        return folder.removeprefix("pod") if folder.startswith("pod") else None
 
     def _make(self, path: PurePosixPath, limits: plan.Limits) -> None:
         if self.version == 2:
@@ -101,9 +124,7 @@ class Cgroups:
         for controller in ("cpu", "memory", "pids"):
             if (self._mount / controller).is_dir():
                 _below(self._mount / controller, path).mkdir(parents=True, exist_ok=True)
-        for controller, file, value in plan.v1_writes(limits):
-            if (self._mount / controller).is_dir():
-                _write(_below(self._mount / controller, path) / file, value)
+        self._limit(path, limits)
 
     def _make_v2(self, path: PurePosixPath, limits: plan.Limits) -> None:
         folder = self._mount
@@ -114,9 +135,17 @@ class Cgroups:
                 _write(folder / "cgroup.subtree_control", f"+{controller}")
             folder = folder / part
             folder.mkdir(exist_ok=True)
+        self._limit(path, limits)
+
+    def _limit(self, path: PurePosixPath, limits: plan.Limits) -> None:
+        if self.version == 1:
+            for controller, file, value in plan.v1_writes(limits):
+                if (self._mount / controller).is_dir():
+                    _write(_below(self._mount / controller, path) / file, value)
+            return
         for file, value in plan.v2_writes(limits):
-            if (folder / file).exists():
-                _write(folder / file, value)
+            if (_below(self._mount, path) / file).exists():
+                _write(_below(self._mount, path) / file, value)
 
     def _roots(self) -> list[Path]:
         """Every hierarchy a runtime may have put the pod's cgroup into: on v1 whatever is mounted here, a v2 beside it too."""
@@ -127,7 +156,7 @@ class Cgroups:
     def _remove(self, uid: str) -> None:
         for root in self._roots():
             for path in plan.candidate_paths(self._config.cgroup_root, uid):
-                remove_tree(_below(root, path))
+                remove_tree(_below(root, self.real(path)))
 
 
 def _below(root: Path, path: PurePosixPath) -> Path:

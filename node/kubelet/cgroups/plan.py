@@ -98,12 +98,3 @@ def v2_writes(limits: Limits) -> list[tuple[str, str]]:
 def cpu_weight(shares: int) -> int:
     """cgroup v2's weight of cgroup v1's shares, by the formula that runtimes use."""
     return 1 + (max(shares, 2) - 2) * 9999 // 262142
-
-
-def systemd_slice(root: str, pod: Mapping[str, Any]) -> str:
-    """The pod's slice for the systemd driver: ``kubepods-burstable-pod<uid>.slice``; dashes in names are nesting."""
-    parts = [part for part in root.strip("/").split("/") if part] + ["kubepods"]
-    folder = _QOS_FOLDERS[qos.qos_class(pod)]
-    parts += [folder] if folder else []
-    parts.append(f"pod{pod['metadata']['uid']}")
-    return "-".join(part.removesuffix(".slice").replace("-", "_") for part in parts) + ".slice"

@@ -74,7 +74,13 @@ def memory(meminfo: str, working_set: int | None = None) -> Observation:
 
 
 def root_working_set(cgroup: Path) -> int | None:
-    """Of cgroup v1's root, which counts; cgroup v2's root has no such file."""
+    """cgroup v1's root counts; of cgroup v2's root it is known what is anonymous and what are file pages."""
+    if (cgroup / "cgroup.controllers").exists():
+        try:
+            stat = dict(line.split(" ", 1) for line in (cgroup / "memory.stat").read_text().splitlines())
+            return max(0, int(stat["anon"]) + int(stat["file"]) - int(stat["inactive_file"]))
+        except (OSError, ValueError, KeyError):
+            return None
     return working_set(cgroup / "memory", "memory.usage_in_bytes", "total_inactive_file")
 
 

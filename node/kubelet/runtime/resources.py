@@ -34,6 +34,8 @@ class Node:
     swap_bytes: int = 0
     swap_controller: bool = False
     hugepages: Sequence[int] = ()
+    oom_group: bool = False
+    """Out of memory, all processes of a container are killed (singleProcessOOMKill false; cgroup v2 only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ def container_resources(
     )
     if pinning.unlimited and node.quota:
         made.cpu_quota = -1
+    if node.oom_group:
+        made.unified["memory.oom.group"] = "1"
     _set_swap(made, pod, container, node)
     return made
 

@@ -59,17 +59,9 @@ async def test_v2(tmp_path: Path) -> None:
     assert (tmp_path / "test" / "cgroup.subtree_control").read_text() == "+pids"
 
 
-@pytest.mark.parametrize(
-    ("config", "parent"),
-    [
-        (KubeletConfig(cgroups_per_qos=False, cgroup_root="/x"), "/x"),
-        (KubeletConfig(cgroup_driver="systemd"), "kubepods-besteffort-poduid_web.slice"),
-    ],
-    ids=["no hierarchy of our own", "systemd"],
-)
-async def test_nothing_is_made_where_somebody_else_does(config: KubeletConfig, parent: str, tmp_path: Path) -> None:
-    cgroups = Cgroups(config, _v1(tmp_path))
-    assert await cgroups.ensure(pod()) == parent
+async def test_nothing_is_made_without_a_hierarchy_of_our_own(tmp_path: Path) -> None:
+    cgroups = Cgroups(KubeletConfig(cgroups_per_qos=False, cgroup_root="/x"), _v1(tmp_path))
+    assert await cgroups.ensure(pod()) == "/x"
     assert not list(tmp_path.rglob("*pod*"))
     assert list(await cgroups.present()) == []
 

@@ -47,6 +47,11 @@ def test_container_resources() -> None:
     assert resources.container_resources(pod(), one, Node(quota_period=10_000)).cpu_quota == 5_000
 
 
+def test_a_container_out_of_memory_goes_whole_or_not() -> None:
+    assert resources.container_resources(pod(), container(), Node(oom_group=True)).unified["memory.oom.group"] == "1"
+    assert "memory.oom.group" not in resources.container_resources(pod(), container(), Node()).unified
+
+
 def test_who_owns_cpus_is_not_rationed() -> None:
     one = container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})
     made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI), Pinning("2-3", "0", unlimited=True))
@@ -95,7 +100,6 @@ def test_pod_cgroups() -> None:
     half = pod(containers=[limited, container("free")])
     assert plan.pod_limits_of(half, -1) == plan.Limits(256, None, None, None)
     assert str(plan.pod_path("", pod())) == "/kubepods/besteffort/poduid-web"
-    assert plan.systemd_slice("", pod()) == "kubepods-besteffort-poduid_web.slice"
 
 
 def test_cgroup_v2_values() -> None:
