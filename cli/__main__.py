@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import click
 
+from component import allocator
+
 # verb: (module, attribute, one line of help). An attribute named DAEMON is a component.daemon.Daemon.
 VERBS: dict[str, tuple[str, str, str]] = {
     "up": ("cli.up", "up", "Start a whole single-node cluster."),
@@ -39,6 +41,7 @@ MENDS = {
     errno.EPERM: "run this as root, on a machine that lets root do it",
 }
 HIDDEN = frozenset({"together"})
+CROWDED = "apiserver"  # the daemon that many clients come to, and leave
 
 
 class LazyGroup(click.Group):
@@ -76,6 +79,8 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits the process."""
+    if argv is None and sys.argv[1:2] == [CROWDED]:
+        allocator.prefer_returnable()
     try:
         cli.main(args=list(sys.argv[1:] if argv is None else argv), prog_name="pybernetes")
     except OSError as error:
