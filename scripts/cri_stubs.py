@@ -11,6 +11,7 @@ PROTOS = (
     "controlplane/apiserver/storage/backends/etcd/api/etcd_v3.proto",
     "controlplane/apiserver/storage/encryption/api/kms_v2.proto",
     "node/kubelet/cm/device_manager/api/deviceplugin_v1beta1.proto",
+    "node/kubelet/cm/dra/api/dra_v1.proto",
     "node/kubelet/pluginregistration/api/registration_v1.proto",
     "node/kubelet/podresources/api/podresources_v1.proto",
     "node/kubelet/volumes/csi/api/csi_v1.proto",

@@ -23,6 +23,9 @@ from node.kubelet import node_status
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
 from node.kubelet.cm import container_manager
 from node.kubelet.cm.container_manager import ContainerManager
+from node.kubelet.cm.dra.manager import DraManager
+from node.kubelet.cm.dra.metrics import DraMetrics
+from node.kubelet.cm.dra.registry import DraRegistry
 from node.kubelet.cm.metrics import ResourceMetrics
 from node.kubelet.config import KubeletConfig
 from node.kubelet.config_resources import LIMITED_SWAP
@@ -119,6 +122,8 @@ class Parts:
     status: StatusManager
     reporter: NodeReporter
     managers: ContainerManager
+    claims: DraManager
+    dra_drivers: DraRegistry
     lease: NodeLease
     network: PodNetwork
     routes: PodRoutes | None
@@ -159,6 +164,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
         pinning=lambda pod, container: managers.pinning(pod, container),
+        claim_devices=lambda pod, container: claims.cdi_devices(pod, container),
     )
 
     def nudge(uid: str) -> None:
@@ -172,7 +178,16 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     runtime_name = given.runtime_version.partition(":")[0]
     allocations = Allocations(config.pod_dir, host.allocatable)
     managers = container_manager.build(config, given.kept, runtime, pleg.pods, clock, ResourceMetrics(given.metrics))
-    tools = Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations, managers)
+    dra = DraMetrics(given.metrics)
+    dra_drivers = DraRegistry(client, given.node_name, clock, dra)
+
+    def may_run() -> set[str]:
+        running = {uid for uid, observed in pleg.pods().items() if observed.stoppable()}
+        return {uid_of(pod) for pod in wanted.pods()} | set(workers.uids()) | running
+
+    extended = config.features.enabled("DRAExtendedResource")
+    claims = DraManager(client, dra_drivers, config.root_dir, clock, dra, may_run, extended=extended)
+    tools = Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations, managers, claims)
     workers = PodWorkers(tools)
 
     def pressures() -> Sequence[str]:
@@ -211,6 +226,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         status=status,
         reporter=reporter,
         managers=managers,
+        claims=claims,
+        dra_drivers=dra_drivers,
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
         routes=_routes(given, informers),
@@ -226,7 +243,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         local_paths=_local_paths(given, node),
         drivers=drivers,
         volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock, config.volume_stats_period),
-        plugins=PluginWatcher(config.root_dir / "plugins_registry", {"CSIPlugin": drivers}, clock),
+        plugins=PluginWatcher(
+            config.root_dir / "plugins_registry", {"CSIPlugin": drivers, "DRAPlugin": dra_drivers}, clock, ("DRAPlugin",)
+        ),
         look=look,
     )
 

@@ -100,6 +100,7 @@ class Kubelet:
         state in their frames, take the kubelet down with them, and a fresh one adopts what runs."""
         async with asyncio.TaskGroup() as probes, Supervisor(self._clock) as tasks:
             parts = assemble(given, probes)
+            await asyncio.to_thread(parts.claims.restore)
             tasks.start("events", parts.recorder.run())
             tasks.start("workers", parts.workers.run())
             tasks.start("status", parts.status.run())
@@ -113,6 +114,7 @@ class Kubelet:
             if parts.routes is not None:
                 tasks.keep("pod routes", parts.routes.run)
             tasks.keep("log rotation", parts.rotator.run)
+            tasks.keep("DRA drivers", parts.dra_drivers.run)
             tasks.keep("plugins", parts.plugins.run)
             tasks.keep("volume usage", parts.volume_usage.run)
             tasks.keep("CSI node", partial(self._csi_node, parts))
@@ -129,6 +131,7 @@ class Kubelet:
             if parts.static is not None:
                 await parts.static.looked.wait()
             tasks.keep("mirror pods", parts.mirrors.run)
+            tasks.keep("claims", parts.claims.run)
             tasks.keep("housekeeping", parts.housekeeping.run)
             tasks.keep("eviction", parts.eviction.run)
             tasks.keep("image collection", parts.images.run)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from apimachinery.objects import pods
 from apimachinery.times import parse_time
 from component import logs
+from node.kubelet.cm.interface import DraError
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.pleg import Pleg
 from node.kubelet.pod_status import Failure, Inputs, pod_status
@@ -44,6 +45,22 @@ class ResourceManagers(Protocol):
         ...
 
 
+class Claims(Protocol):
+    """Who makes the devices of claims ready; see ``cm.dra.manager``."""
+
+    def wants(self, pod: Pod) -> bool:
+        """Whether something of the pod's is not ready yet."""
+        ...
+
+    async def prepare(self, pod: Pod) -> None:
+        """Idempotent. Raises DraError."""
+        ...
+
+    async def unprepare(self, pod_uid: str) -> None:
+        """Idempotent. Raises DraError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What every pod's worker works with."""
@@ -57,6 +74,7 @@ class Tools:
     runtime_name: str = "containerd"
     allocations: Allocations | None = None
     managers: ResourceManagers | None = None
+    claims: Claims | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +175,7 @@ class PodSync:
                 self._tools.host.events.warning(pod, "NetworkNotReady", f"network is not ready: {problem}")
                 raise NetworkNotReadyError(problem)
             mounted = await self._mount(pod)
+            await self._prepare_claims(pod, anew=plan.create_sandbox)
         outcome = await self._tools.manager.perform(pod, plan, observed, mounted)
         started = {*plan.start, *plan.start_init, *plan.start_ephemeral}
         if self._tools.allocations is not None:
@@ -165,6 +184,17 @@ class PodSync:
         kept = {name: why for name, why in self._waiting.items() if name not in started}
         self._waiting = {**kept, **outcome.waiting}
         return outcome
+
+    async def _prepare_claims(self, pod: Pod, *, anew: bool) -> None:
+        claims = self._tools.claims
+        if claims is None or not (anew or claims.wants(pod)):
+            return
+        try:
+            await claims.prepare(pod)
+        except DraError as error:
+            text = f"Failed to prepare dynamic resources: {error}"
+            self._tools.host.events.warning(pod, "FailedPrepareDynamicResources", text)
+            raise
 
     async def _mount(self, pod: Pod) -> Mapping[str, Mount]:
         host = self._tools.host
@@ -229,6 +259,8 @@ class PodSync:
         observed = await tools.pleg.relist_pod(self._uid)
         if observed.stoppable() or any(sandbox.ready for sandbox in observed.sandboxes):
             raise RuntimeError("containers are still running after they were stopped")
+        if tools.claims is not None:
+            await tools.claims.unprepare(self._uid)  # before anybody is told that the pod has ended and its devices are free
         if pod is not None:
             self._report(pod, observed, failure=failure, stopped=True)
         tools.probes.remove(self._uid)

@@ -39,6 +39,10 @@ class AdmissionError(Exception):
         self.reason = reason
 
 
+class DraError(Exception):
+    """Devices of a claim cannot be made ready, or given back, now. The text is for people, in upstream's words."""
+
+
 class Affinity(Protocol):
     """What the topology manager has decided."""
 

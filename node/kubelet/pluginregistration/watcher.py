@@ -7,7 +7,7 @@ could not be registered is tried again, with growing pauses. A socket that goes,
 import asyncio
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -53,11 +53,13 @@ class _Found:
 
 @dataclass(slots=True)
 class PluginWatcher:
-    """``handlers`` by type, such as ``CSIPlugin``."""
+    """``handlers`` by type, such as ``CSIPlugin``. Of the types in ``several`` there may be several plugins of one name, and
+    the handler hears of each that goes; of the others, only of the last."""
 
     folder: Path
     handlers: Mapping[str, Handler]
     clock: Clock
+    several: Collection[str] = ()
     _held: dict[Path, _Found] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -79,7 +81,7 @@ class PluginWatcher:
     async def _is_let_go(self, path: Path, gone: _Found) -> bool:
         """False if that failed and must be tried again."""
         others = [held for other, held in self._held.items() if other != path and held.registered and held.name == gone.name]
-        if not gone.registered or others:
+        if not gone.registered or (others and gone.type not in self.several):
             return True
         _log.info("A plugin has gone", type=gone.type, plugin=gone.name)
         try:

@@ -56,6 +56,7 @@ class Ingredients:
     mounts: Sequence[BindMount]
     seccomp_root: Path
     devices: Sequence[Device] = ()
+    cdi_devices: Sequence[str] = ()
     node: resources.Node = field(default_factory=resources.Node)
     pinning: resources.Pinning = resources.ANYWHERE
     target_id: str = ""
@@ -79,6 +80,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
         envs=[pb.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in given.environment.items()],
         mounts=[_mount(mount) for mount in given.mounts],
         devices=[_device(device) for device in given.devices],
+        CDI_devices=[pb.CDIDevice(name=name) for name in given.cdi_devices],
         labels={**sandbox.identity(pod), names.CONTAINER_NAME: container["name"]},
         annotations=_annotations(pod, container, given.restart_count),
         log_path=names.container_log_path(container["name"], given.restart_count),

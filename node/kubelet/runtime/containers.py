@@ -12,6 +12,7 @@ from apimachinery.objects import pods
 from component import logs
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
+from node.kubelet.cm.interface import DraError
 from node.kubelet.images.pull import PullError
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.runtime import container_config, dns, env, files, hooks, names, sandbox, security
@@ -86,7 +87,7 @@ class Containers:
             config = await self._config(place, container, image, restarts)
         except PullError as error:  # of an image volume
             raise StartError(error.reason, str(error), error.retry_after) from None
-        except (env.EnvError, security.SecurityError, VolumeError, OSError) as error:
+        except (env.EnvError, security.SecurityError, VolumeError, DraError, OSError) as error:
             host.events.warning(pod, "Failed", f"Error: {error}", name)
             raise StartError("CreateContainerConfigError", str(error)) from None
         await self._discard_old(place.observed, name, log_root)
@@ -119,6 +120,7 @@ class Containers:
                 image=image,
                 environment=environment,
                 devices=_devices(place, container),
+                cdi_devices=host.claim_devices(place.pod, container),
                 mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
                 node=host.limits,
                 pinning=host.pinning(place.pod, container),

@@ -62,6 +62,7 @@ class Host:
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)
     limits: resources.Node = field(default_factory=resources.Node)
     pinning: Callable[[Mapping[str, Any], Mapping[str, Any]], resources.Pinning] = field(default=lambda pod, container: ANYWHERE)
+    claim_devices: Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[str]] = field(default=lambda pod, container: ())
     recursive_read_only: Callable[[], bool] = field(default=lambda: False)
     node_ips: Callable[[], tuple[str, ...]] = field(default=tuple)
     host_dns: Callable[[], dns.ResolvConf] = field(default=dns.ResolvConf)

@@ -1,0 +1,1 @@
+"""Generated stubs; see ``scripts/cri_stubs.py``."""
