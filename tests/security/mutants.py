@@ -3,9 +3,11 @@
 ``row`` names what docs/security.md calls it. A fault is planted in this process, so it reaches the servers that run in it.
 """
 
+import base64
 import os
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,14 +15,19 @@ import pytest
 from apimachinery.codecs import yaml as yaml_codec
 from apimachinery.patch import json_patch
 from component.streams import upgrade
+from controlplane.apiserver.admission.plugins import role_escalation
+from controlplane.apiserver.admission.plugins.certificates import CertificateApproval
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
 from controlplane.apiserver.admission.pod_security.plugin import PodSecurity
-from controlplane.apiserver.authorization import bootstrap_policy
+from controlplane.apiserver.authentication import bootstrap_token
+from controlplane.apiserver.authorization import bootstrap_policy, rules
 from controlplane.apiserver.authorization.interface import Decision
 from controlplane.apiserver.authorization.node import NodeAuthorizer
 from controlplane.apiserver.endpoints import connect_proxy, connect_tunnel
+from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.filters import authenticate
 from controlplane.apiserver.kinds.core.pod_template import security as pod_security_fields
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.wire import info
@@ -293,6 +300,54 @@ def _no_cost(patch: Patch) -> None:
     patch.setattr(cost, "PER_CALL", 1 << 63)
 
 
+async def _nothing(*_: Any) -> None:
+    """A check that does not look."""
+
+
+def _rules_alone_count(patch: Patch) -> None:
+    """What a role's labels do to others is not looked at."""
+    told = ("rules", "aggregationRule", "roleRef", "subjects")
+    patch.setattr(role_escalation, "_but_for_collection", lambda obj: [obj.get(name) for name in told])
+
+
+def _tokens_in_any_header(patch: Patch) -> None:
+    def naive(call: Any, authorization: str | None) -> str | None:
+        token = kept(call, authorization)
+        offered = call.headers.get("Sec-WebSocket-Protocol", "").rpartition("k8s.io.")[2]
+        return token or (base64.urlsafe_b64decode(offered + "=" * (-len(offered) % 4)).decode() if offered else None)
+
+    kept = authenticate.bearer_token
+    patch.setattr(authenticate, "bearer_token", naive)
+
+
+def _names_of_rules_do_not_count(patch: Patch) -> None:
+    kept = rules.Rule.allows
+    patch.setattr(rules.Rule, "allows", lambda self, asked: kept(replace(self, names=()), asked))
+
+
+def _any_audience(patch: Patch) -> None:
+    import jwt
+
+    def decode(*given: Any, **named: Any) -> Any:
+        return kept(*given, **{**named, "options": {**named.get("options", {}), "verify_aud": False}})
+
+    kept = jwt.decode
+    patch.setattr(jwt, "decode", decode)
+
+
+def _names_are_trimmed(patch: Patch) -> None:
+    """Names are made alike before they are compared."""
+    from controlplane.apiserver.authentication import x509
+
+    kept = x509.user_of
+
+    def folded(certificate: Any) -> Any:
+        user = kept(certificate)
+        return replace(user, groups=tuple(group.strip("\u200b \n").lower() for group in user.groups))
+
+    patch.setattr(x509, "user_of", folded)
+
+
 def _leaves(plugin: type, patch: Patch) -> None:
     patch.setattr(plugin, "handles", lambda self, attributes: False)
 
@@ -376,6 +431,43 @@ MUTANTS = (
         "RBAC escalation",
         f"{_HERE}/test_rights.py::test_who_may_bind_cannot_bind_what_they_lack",
         lambda patch: _leaves(RoleEscalation, patch),
+    ),
+    Mutant(
+        "labels of roles",
+        f"{_HERE}/test_intruders.py::test_a_role_of_others_is_not_given_away_by_its_labels[gathered]",
+        _rules_alone_count,
+    ),
+    Mutant(
+        "audiences of nodes",
+        f"{_HERE}/test_intruders.py::test_a_node_has_tokens_made_for_its_pods_alone",
+        lambda patch: patch.setattr(NodeRestriction, "_audience", _nothing),
+    ),
+    Mutant(
+        "tokens in subprotocols",
+        f"{_HERE}/test_intruders.py::test_a_token_in_a_subprotocol_needs_a_websocket",
+        _tokens_in_any_header,
+    ),
+    Mutant(
+        "groups of bootstrap tokens",
+        f"{_HERE}/test_intruders.py::test_a_bootstrap_token_joins_and_no_more[system:masters-False]",
+        lambda patch: patch.setattr(bootstrap_token, "_EXTRA_GROUP", re.compile(".*", re.DOTALL)),
+    ),
+    Mutant("one right by name", f"{_HERE}/test_intruders.py::test_one_name_leads_to_no_other", _names_of_rules_do_not_count),
+    Mutant("tokens of other audiences", f"{_HERE}/test_intruders.py::test_a_token_serves_whom_it_was_made_for", _any_audience),
+    Mutant(
+        "a right to change",
+        f"{_HERE}/test_intruders.py::test_to_change_is_not_to_create",
+        lambda patch: patch.setattr(Scope, "_may_create", _nothing),
+    ),
+    Mutant(
+        "certificates by their own leave",
+        f"{_HERE}/test_intruders.py::test_who_asks_for_a_certificate_does_not_approve_it",
+        lambda patch: _leaves(CertificateApproval, patch),
+    ),
+    Mutant(
+        "names that look alike",
+        f"{_HERE}/test_intruders.py::test_names_that_look_alike_are_others[ADMIN]",
+        _names_are_trimmed,
     ),
     Mutant("weakened default roles", f"{_HERE}/test_rights.py::test_default_roles_come_back_at_start", _no_reconciliation),
     Mutant("impersonation", f"{_HERE}/test_rights.py::test_nobody_speaks_for_others_without_leave", _impersonation_for_all),

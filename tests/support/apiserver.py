@@ -105,6 +105,13 @@ class TestServer:
         async with self.session.request(method, target, data=data, headers=sent, ssl=self.tls) as answer:
             return Answer(answer.status, answer.headers, await answer.read())
 
+    async def fresh(self, token: str, path: str, body: Any) -> int:
+        """The status of a POST on a connection of its own: the server remembers who speaks on one for a while."""
+        async with aiohttp.ClientSession() as session:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.post(self.url + path, json=body, headers=headers, ssl=self.tls) as answer:
+                return answer.status
+
     async def kubectl(self, *arguments: str, stdin: str | None = None, token: str = ADMIN_TOKEN) -> tuple[int, str, str]:
         """Run the stock kubectl; exit code, standard output, standard error."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "KUBECONFIG": str(self.kubeconfig_for(token))}

@@ -79,6 +79,11 @@ def _image_policy(tools: Tools) -> Plugin:
     return ImagePolicyWebhook(policy, tools.dial(policy.kubeconfig))
 
 
+def _node_restriction(tools: Tools) -> Plugin:
+    audiences = tools.features.enabled("ServiceAccountNodeAudienceRestriction")
+    return NodeRestriction(tools.lookup, tools.authorizer, audiences=audiences)
+
+
 def _pod_security(tools: Tools) -> Plugin:
     return PodSecurity(tools.lookup, tools.listing, settings_from(tools.of("PodSecurity")), tools.metrics)
 
@@ -89,7 +94,7 @@ CATALOG = (
     Entry("NamespaceExists", lambda tools: NamespaceExists(tools.lookup), False),
     Entry("LimitRanger", lambda tools: LimitRanger(tools.listing)),
     Entry("ServiceAccount", lambda tools: ServiceAccount(tools.lookup)),
-    Entry("NodeRestriction", lambda tools: NodeRestriction(tools.lookup)),  # optional upstream; Node is an authorizer here
+    Entry("NodeRestriction", _node_restriction),  # optional upstream; Node is an authorizer here
     Entry("TaintNodesByCondition", lambda tools: TaintNodesByCondition()),
     Entry("AlwaysPullImages", lambda tools: AlwaysPullImages(), False),
     Entry("ImagePolicyWebhook", _image_policy, False),

@@ -34,7 +34,9 @@ class BootstrapTokens:
             return None
         if self._expired(data.get("expiration", "")):
             return None
-        extra = [name for name in data.get("auth-extra-groups", "").split(",") if _EXTRA_GROUP.fullmatch(name)]
+        extra = sorted({name for name in data.get("auth-extra-groups", "").split(",") if name})
+        if not all(map(_EXTRA_GROUP.fullmatch, extra)):  # half of what was meant is not what was meant
+            return None
         return UserInfo(f"system:bootstrap:{match[1]}", groups=(_GROUP, *extra))
 
     def _expired(self, expiration: str) -> bool:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from apimachinery.times import parse_time
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
 from controlplane.apiserver.authentication.keys import VerificationKey
 
@@ -18,6 +19,7 @@ Lookup = Callable[[str, str, str], Awaitable[dict[str, Any] | None]]
 
 PRIVATE_CLAIM = "kubernetes.io"
 _REMEMBERED = 4096
+LEEWAY_SECONDS = 60.0  # that a token outlives the end of what it is bound to, while that still exists
 
 
 class ServiceAccountTokens:
@@ -117,5 +119,7 @@ class ServiceAccountTokens:
         found = await self._lookup(resource, namespace, name)
         if found is None or found["metadata"].get("uid") != uid:
             raise AuthenticationFailed(f"service account token is bound to {resource} that no longer exist")
-        if resource == "serviceaccounts" and found["metadata"].get("deletionTimestamp"):
-            raise AuthenticationFailed("service account has been deleted")
+        deleted = found["metadata"].get("deletionTimestamp")
+        if deleted and parse_time(deleted).timestamp() + LEEWAY_SECONDS < time.time():
+            # a finalizer may hold it for ever; upstream leaves a minute for who has to finish
+            raise AuthenticationFailed(f"service account token is bound to {resource} that have been deleted")

@@ -30,13 +30,13 @@ async def create_token(call: Call, scope: Scope, issuer: TokenIssuer, audiences:
     match_namespace(body, call.info.namespace)
     account = (await scope.store.get(call.info.namespace, call.info.name)).decode()
     spec = body.setdefault("spec", {})
-    if not spec.get("audiences"):
-        spec["audiences"] = list(audiences)
     spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
     _check(spec)
     attributes = scope.attributes(call, CREATE, body, None, options.dry_run)
     await scope.admission.mutate(attributes)
     await scope.admission.validate(attributes)
+    if not spec.get("audiences"):  # after admission: it asks whether somebody else's were wished for
+        spec["audiences"] = list(audiences)
     bound = await _bound(account, spec.get("boundObjectRef"), lookup)
     now = int(call.received)
     seconds = int(spec["expirationSeconds"])

@@ -1,5 +1,6 @@
 """Who is asking? Runs the authenticators; the answer for a connection's certificate and token is remembered on it."""
 
+import base64
 import time
 from collections.abc import Awaitable, Sequence
 
@@ -13,6 +14,7 @@ from controlplane.apiserver.wire.call import Call
 TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
 _PEER = "peer-certificates"
 _WEBSOCKET = "Sec-WebSocket-Protocol"
+_BEARER_PREFIX = "base64url.bearer.authorization.k8s.io."
 
 
 def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (), metrics: AccessMetrics | None = None) -> Filter:
@@ -44,9 +46,9 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (),
         if _PEER not in memory:
             memory[_PEER] = _peer_certificates(call)
         certificate, others = memory[_PEER]
-        token = bearer_token(call, authorization)
-        credentials = Credentials(certificate, token, call.headers, memory, call.path, others)
         try:
+            token = bearer_token(call, authorization)
+            credentials = Credentials(certificate, token, call.headers, memory, call.path, others)
             user = await authenticator.authenticate(credentials)
         except AuthenticationFailed as failure:
             call.annotations["authentication.k8s.io/failure"] = str(failure)
@@ -74,18 +76,24 @@ def _peer_certificates(call: Call) -> tuple[bytes | None, tuple[bytes, ...]]:
 
 
 def bearer_token(call: Call, authorization: str | None) -> str | None:
-    """The token of an Authorization header, or of the WebSocket subprotocol that browsers must use instead."""
+    """The token of an Authorization header, or of the WebSocket subprotocol that browsers must use instead.
+
+    Raises AuthenticationFailed for subprotocols that do not name one token.
+    """
     if authorization:
         scheme, _, token = authorization.strip().partition(" ")
         return token.strip() or None if scheme.lower() == "bearer" else None
-    protocols = call.headers.get(_WEBSOCKET, "")
-    prefix = "base64url.bearer.authorization.k8s.io."
-    if prefix in protocols:
-        import base64
-
-        encoded = protocols.split(prefix, 1)[1].split(",", 1)[0].strip()
-        try:
-            return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-        except ValueError:
-            return None
-    return None
+    if _WEBSOCKET not in call.headers or call.headers.get("Upgrade", "").lower() != "websocket":
+        return None
+    offered = [each.strip() for line in call.headers.getall(_WEBSOCKET) for each in line.split(",")]
+    tokens = [each.removeprefix(_BEARER_PREFIX) for each in offered if each.startswith(_BEARER_PREFIX)]
+    if not tokens:
+        return None
+    if len(tokens) > 1:
+        raise AuthenticationFailed("multiple base64.bearer.authorization tokens specified")
+    if len(offered) < 2:  # the server has to answer with one of the others
+        raise AuthenticationFailed("missing additional subprotocol")
+    try:
+        return base64.b64decode(tokens[0] + "=" * (-len(tokens[0]) % 4), b"-_", validate=True).decode()
+    except ValueError:
+        raise AuthenticationFailed("the token of a subprotocol is not in base64url encoding") from None

@@ -4,6 +4,9 @@ from typing import Any
 
 from apimachinery import errors
 from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes, Lookup, refuse
+from controlplane.apiserver.admission.node_audiences import is_named
+from controlplane.apiserver.authorization.interface import Attributes as Asked
+from controlplane.apiserver.authorization.interface import Authorizer, Decision
 from controlplane.apiserver.authorization.node import config_maps_of, secrets_of
 
 _PREFIX = "system:node:"
@@ -32,8 +35,9 @@ _FREE_PREFIXES = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
 class NodeRestriction:
     name = "NodeRestriction"
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, lookup: Lookup, authorizer: Authorizer | None = None, *, audiences: bool = True) -> None:
+        """``audiences``: the gate ServiceAccountNodeAudienceRestriction; ``authorizer`` may allow more of them than pods name."""
+        self._lookup, self._authorizer, self._audiences = lookup, authorizer, audiences
 
     def handles(self, attributes: Attributes) -> bool:
         return _GROUP in attributes.user.groups and attributes.user.name.startswith(_PREFIX)
@@ -75,6 +79,9 @@ class NodeRestriction:
             raise refuse(attributes, f'node "{node}" is not allowed to modify node "{name}"')
         if attributes.operation == UPDATE and attributes.obj is not None and not attributes.subresource:
             old = attributes.old or {}
+            source = (attributes.obj.get("spec") or {}).get("configSource")
+            if source is not None and source != (old.get("spec") or {}).get("configSource"):
+                raise refuse(attributes, f'node "{node}" is not allowed to update configSource to a new non-nil value')
             if (attributes.obj.get("spec") or {}).get("taints") != (old.get("spec") or {}).get("taints"):
                 raise refuse(attributes, f'node "{node}" is not allowed to modify taints')
         if attributes.operation == UPDATE and _owners(attributes.obj) != _owners(attributes.old):
@@ -146,6 +153,22 @@ class NodeRestriction:
         pod = await self._lookup("pods", attributes.namespace, reference["name"])
         if pod is None or ((pod.get("spec") or {}).get("nodeName") or "") != node:
             raise refuse(attributes, f'node "{node}" requested token bound to a pod scheduled on a different node')
+        if self._audiences:
+            await self._audience(attributes, pod)
+
+    async def _audience(self, attributes: Attributes, pod: dict[str, Any]) -> None:
+        """A token for somebody else is made only for a pod that hands it to them, or by an administrator's leave."""
+        asked = ((attributes.obj or {}).get("spec") or {}).get("audiences") or [""]
+        if len(asked) > 1:
+            raise refuse(attributes, "node may only request 0 or 1 audiences")
+        if await is_named(pod, asked[0], self._lookup):
+            return
+        user = attributes.user
+        verb = "request-serviceaccounts-token-audience"
+        question = Asked(user, verb, "", True, "", "v1", asked[0], "", attributes.namespace, attributes.name)
+        if self._authorizer is None or (await self._authorizer.authorize(question))[0] is not Decision.ALLOW:
+            missing = f'audience "{asked[0]}" not found in pod spec volume'
+            raise refuse(attributes, f"{missing}, {user.name} is not authorized to request tokens for this audience")
 
     def _lease(self, attributes: Attributes, node: str) -> None:
         name = attributes.name or _name(attributes.obj)

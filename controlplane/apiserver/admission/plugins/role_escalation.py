@@ -3,7 +3,8 @@
 Upstream does this in the storage of the four kinds; as a validating plugin it stands in the same place of the road.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Listing, Lookup, Object, refuse
@@ -14,6 +15,8 @@ from controlplane.apiserver.authorization.rules import rule_value
 
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = frozenset({"roles", "clusterroles"})
+_SHOWN = ("apiGroups", "resources", "nonResourceURLs", "resourceNames", "verbs")
+_COLLECTION = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 
 
@@ -32,17 +35,16 @@ class RoleEscalation:
 
     async def validate(self, attributes: Attributes) -> None:
         obj, old = attributes.obj or {}, attributes.old or {}
+        if attributes.operation == UPDATE and _but_for_collection(obj) == _but_for_collection(old):
+            return
         if attributes.resource in _ROLES:
-            if obj.get("rules") == old.get("rules") and obj.get("aggregationRule") == old.get("aggregationRule"):
-                return
             if await self._may(attributes, "escalate", attributes.resource, _name(obj)):
                 return
             rules = list(obj.get("rules") or [])
-            if obj.get("aggregationRule"):  # selects roles nobody has written yet: only who may do everything may ask for it
+            # selects roles nobody has written yet: only who may do everything may ask for it, or for less of it
+            if obj.get("aggregationRule") or old.get("aggregationRule"):
                 rules.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
         else:
-            if obj.get("roleRef") == old.get("roleRef") and obj.get("subjects") == old.get("subjects"):
-                return
             reference = obj.get("roleRef") or {}
             plural = "roles" if reference.get("kind") == "Role" else "clusterroles"
             if await self._may(attributes, "bind", plural, reference.get("name", "")):
@@ -73,7 +75,7 @@ class RoleEscalation:
         if missing:
             user = attributes.user
             shown = "\n".join(_shown(rule) for rule in missing)
-            who = f'user "{user.name}" (groups={list(user.groups)!r})'
+            who = f"user {_quoted(user.name)} (groups={_listed(user.groups)})"
             why = f"{who} is attempting to grant RBAC permissions not currently held:\n{shown}"
             raise refuse(attributes, why)
 
@@ -95,6 +97,21 @@ def _name(obj: dict[str, Any]) -> str:
 
 
 def _shown(rule: Object) -> str:
-    names = (("APIGroups", "apiGroups"), ("Resources", "resources"), ("NonResourceURLs", "nonResourceURLs"), ("Verbs", "verbs"))
-    parts = [f"{title}:{rule[key]!r}" for title, key in names if rule.get(key)]
-    return "{" + ", ".join(parts).replace("'", '"') + "}"
+    """As upstream writes a rule in one line."""
+    parts = [f"{name[0].upper()}{name[1:]}:{_listed(rule[name])}" for name in _SHOWN if rule.get(name)]
+    return "{" + ", ".join(parts).replace("ApiGroups", "APIGroups", 1) + "}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return f"[{' '.join(map(_quoted, texts))}]"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _but_for_collection(obj: Object) -> Object:
+    """Without what the garbage collector changes, and what every write does. All else is checked again: a label can gather a role
+    into another one."""
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _COLLECTION}
+    return {**obj, "metadata": metadata}
