@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.security import mutants, mutants_of_keys
+from tests.security import mutants, mutants_of_bounds, mutants_of_keys
 from tests.security.mutants import Mutant
 
-MUTANTS = (*mutants.MUTANTS, *mutants_of_keys.MUTANTS)
+MUTANTS = (*mutants.MUTANTS, *mutants_of_keys.MUTANTS, *mutants_of_bounds.MUTANTS)
 
 
 class _Verdicts:

@@ -87,7 +87,7 @@ async def test_who_reads_too_slowly_loses_the_answer_and_the_seat() -> None:
                     break
                 await asyncio.sleep(0.01)
             else:
-                pytest.fail(f"never {wanted}")
+                raise AssertionError(f"never {wanted}")
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(40 * 500_000), 5)
         writer.close()
