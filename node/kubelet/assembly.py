@@ -133,6 +133,7 @@ class Parts:
     images: ImageCollector
     shutdown: ShutdownManager | None
     probe_counts: ProbeCounts
+    cgroups: Cgroups
     process_of: Callable[[Mapping[str, Any]], int | None]
     facade: Facade
     static: StaticFiles | None
@@ -159,7 +160,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         return node.lister.get(given.node_name)
 
     drivers = CsiRegistry(client, given.node_name)
-    cgroups = _cgroups(given)
+    cgroups = _cgroups(given, lambda pod: managers.unlimited(pod))
     host = replace(
         _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
@@ -236,6 +237,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         images=cleaner,
         shutdown=shutdown,
         probe_counts=counts,
+        cgroups=cgroups,
         process_of=cgroups.process_of,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again, sweep], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
@@ -336,10 +338,17 @@ def _limits(given: Given) -> Node:
     )
 
 
-def _cgroups(given: Given) -> Cgroups:
+def _cgroups(given: Given, unlimited: Callable[[Mapping[str, Any]], bool]) -> Cgroups:
     config, machine = given.config, given.machine
     allocatable = partial(node_status.allocatable, config, machine)
-    return Cgroups(config, allocatable=allocatable, pods_memory=node_status.pods_memory(config, machine))
+    return Cgroups(
+        config,
+        allocatable=allocatable,
+        pods_memory=node_status.pods_memory(config, machine),
+        pods_pids=node_status.pods_pids(config, machine),
+        node=_limits(given),
+        unlimited=unlimited,
+    )
 
 
 def _image_collector(given: Given, recorder: Recorder) -> ImageCollector:

@@ -27,6 +27,7 @@ from node.kubelet.certificate.manager import Certificates
 from node.kubelet.cm import container_manager
 from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
+from node.kubelet.recorder import NORMAL, node_event
 from node.kubelet.runtime import connection
 from node.kubelet.server import auth, routes
 from node.kubelet.server.checkpoint import Checkpoints
@@ -101,7 +102,10 @@ class Kubelet:
         async with asyncio.TaskGroup() as probes, Supervisor(self._clock) as tasks:
             parts = assemble(given, probes)
             await asyncio.to_thread(parts.claims.restore)
+            enforced = await parts.cgroups.enforce()
             tasks.start("events", parts.recorder.run())
+            for note in enforced:
+                node_event(parts.recorder, given.node_name, NORMAL, "NodeAllocatableEnforced", note)
             tasks.start("workers", parts.workers.run())
             tasks.start("status", parts.status.run())
             for name, rotation in certificates.rotations.items():

@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from apimachinery.objects.requests import CPU, amount
+from apimachinery.objects import qos
+from apimachinery.objects.requests import CPU, MEMORY, amount
 from component import logs
+from component.errors import OperatorError
 from node.kubelet.cgroups import plan, systemd
 from node.kubelet.config import KubeletConfig
+from node.kubelet.config_resources import COMPRESSIBLE, KUBE, SYSTEM
+from node.kubelet.runtime.resources import Node
 
 MOUNT = Path("/sys/fs/cgroup")
 _log = logs.get(__name__)
@@ -29,13 +33,20 @@ class Cgroups:
         mount: Path = MOUNT,
         allocatable: Callable[[], Mapping[str, str]] = dict,
         pods_memory: int | None = None,
+        pods_pids: int | None = None,
+        node: Node | None = None,
+        unlimited: Callable[[Mapping[str, Any]], bool] = lambda pod: False,
         slices: systemd.Slices | None = None,
     ) -> None:
-        """``pods_memory``: bytes that all pods together may use; None does not bound them. ``slices``: who makes them when
-        the driver is systemd."""
+        """``pods_memory``, ``pods_pids``: bytes, and processes, that all pods together may have; None does not bound them.
+        ``unlimited``: whether a pod needs no quota because it owns CPUs. ``slices``: who makes them when the driver is
+        systemd."""
         self._slices = (slices or systemd.Systemd()) if config.cgroup_driver == "systemd" else None
         self._config = config
         self._pods_memory = pods_memory
+        self._pods_pids = pods_pids
+        self._node = node or Node(quota=config.cpu_cfs_quota)
+        self._unlimited = unlimited
         self._mount = mount
         self._allocatable = allocatable
         self._weights: Mapping[PurePosixPath, plan.Limits] = {}
@@ -45,7 +56,8 @@ class Cgroups:
         if not self._config.cgroups_per_qos:
             return self._config.cgroup_root
         path = plan.pod_path(self._config.cgroup_root, pod)
-        await self._have(path, plan.pod_limits_of(pod, self._config.pod_pids_limit))
+        limits = plan.pod_limits_of(pod, self._config.pod_pids_limit, self._node, unlimited=self._unlimited(pod))
+        await self._have(path, limits)
         return str(self.real(path))
 
     def real(self, path: PurePosixPath) -> PurePosixPath:
@@ -72,12 +84,59 @@ class Cgroups:
         """Bring the weights of the classes in line with the pods that were taken; called now and then."""
         if not self._config.cgroups_per_qos:
             return
-        wanted = plan.qos_limits(taken, amount(CPU, self._allocatable().get(CPU, "0")), self._pods_memory)
+        wanted = plan.qos_limits(taken, self._whole())
         if wanted != self._weights:
             self._weights = wanted
             root = PurePosixPath("/", self._config.cgroup_root.strip("/"))
             for path, limits in wanted.items():
                 await self._have(root.joinpath(*path.parts[1:]), limits)
+
+    def _whole(self) -> plan.Whole:
+        offered = self._allocatable()
+        return plan.Whole(
+            milli=amount(CPU, offered.get(CPU, "0")),
+            memory=self._pods_memory,
+            pids=self._pods_pids,
+            reserve=int(self._config.qos_reserved.get(MEMORY, "0%").removesuffix("%")),
+            allocatable=amount(MEMORY, offered.get(MEMORY, "0")),
+        )
+
+    async def enforce(self) -> Sequence[str]:
+        """Bound all pods together, and what things are reserved for; what to tell as events. Called once, at start.
+
+        Raises OperatorError for a reserved cgroup that is not there: whoever names one must make it.
+        """
+        notes = []
+        if self._config.cgroups_per_qos:
+            try:
+                await self._have(plan.qos_path(self._config.cgroup_root, qos.GUARANTEED), plan.root_limits(self._whole()))
+            except OSError as error:
+                raise OperatorError(f"cannot make the cgroup of all pods: {error}") from None
+            notes.append("Updated Node Allocatable limit across pods")
+        system, kube = self._config.reservations()
+        named = {SYSTEM: (self._config.system_reserved_cgroup, system), KUBE: (self._config.kube_reserved_cgroup, kube)}
+        for key in self._config.enforce_node_allocatable:
+            kind = key.removesuffix(COMPRESSIBLE)
+            if kind in named:
+                name, reserved = named[kind]
+                await asyncio.to_thread(self._bound, kind, name, plan.reserved_limits(reserved, compressible=key != kind))
+                notes.append(f"Updated limits on {kind.replace('-', ' ')} cgroup {name}")
+        return notes
+
+    def _bound(self, kind: str, name: str, limits: plan.Limits) -> None:
+        path = PurePosixPath("/", name.strip("/"))
+        if self._slices is not None and not name.endswith(".slice"):
+            path = path.with_name(f"{path.name}.slice")
+        controllers = ("cpu", "memory", "pids")
+        roots = [self._mount / each for each in controllers] if self.version == 1 else [self._mount]
+        missing = [str(_below(root, path)) for root in roots if root.is_dir() and not _below(root, path).is_dir()]
+        if missing:
+            what = " ".join(part.capitalize() for part in kind.split("-"))
+            raise OperatorError(
+                f'Failed to enforce {what} Cgroup Limits on "{name}": cgroup is not configured properly: no {missing[0]}; '
+                f"make it, or take {kind} out of enforceNodeAllocatable"
+            )
+        self._limit(path, limits)
 
     def processes(self, pod: Mapping[str, Any]) -> int:
         """How many processes and threads the pod has; 0 where its cgroup does not say. Reads one small file."""
@@ -124,13 +183,15 @@ class Cgroups:
         for controller in ("cpu", "memory", "pids"):
             if (self._mount / controller).is_dir():
                 _below(self._mount / controller, path).mkdir(parents=True, exist_ok=True)
+        if limits.hugepages and (self._mount / "hugetlb").is_dir():
+            _below(self._mount / "hugetlb", path).mkdir(parents=True, exist_ok=True)
         self._limit(path, limits)
 
     def _make_v2(self, path: PurePosixPath, limits: plan.Limits) -> None:
         folder = self._mount
         for part in path.parts[1:]:
             available = set((folder / "cgroup.controllers").read_text().split())
-            wanted = sorted({"cpu", "memory", "pids", "io", "cpuset"} & available)
+            wanted = sorted({"cpu", "memory", "pids", "io", "cpuset", "hugetlb"} & available)
             for controller in wanted:
                 _write(folder / "cgroup.subtree_control", f"+{controller}")
             folder = folder / part

@@ -6,20 +6,23 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from apimachinery.objects import pods, qos
-from apimachinery.objects.requests import CPU, MEMORY, container_limits, pod_limits, pod_requests
-from node.kubelet.runtime.resources import MIN_SHARES, QUOTA_PERIOD, cpu_quota, cpu_shares
+from apimachinery.objects.requests import CPU, MEMORY, amounts, container_limits, pod_limits, pod_requests
+from node.kubelet.runtime.resources import HUGEPAGES, MIN_SHARES, QUOTA_PERIOD, Node, cpu_quota, cpu_shares, page_name, page_unit
 
 _QOS_FOLDERS = {qos.GUARANTEED: "", qos.BURSTABLE: "burstable", qos.BEST_EFFORT: "besteffort"}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the kernel enforces on one cgroup; None leaves a control alone."""
+    """What the kernel enforces on one cgroup; None leaves a control alone. ``period``: of ``quota``, in microseconds.
+    ``hugepages``: bytes, by the kernel's name of the size (``2MB``)."""
 
     shares: int | None = None
     quota: int | None = None
     memory: int | None = None
     pids: int | None = None
+    period: int = QUOTA_PERIOD
+    hugepages: tuple[tuple[str, int], ...] = ()
 
 
 def pod_path(root: str, pod: Mapping[str, Any]) -> PurePosixPath:
@@ -38,33 +41,72 @@ def candidate_paths(root: str, uid: str) -> list[PurePosixPath]:
     return [qos_path(root, quality) / f"pod{uid}" for quality in _QOS_FOLDERS]
 
 
-def pod_limits_of(pod: Mapping[str, Any], pids: int) -> Limits:
-    """CPU weight from the requests; quota and memory only where every container has a limit."""
+def pod_limits_of(pod: Mapping[str, Any], pids: int, node: Node, *, unlimited: bool = False) -> Limits:
+    """CPU weight from the requests; quota and memory only where every container has a limit. ``unlimited``: no quota, because
+    the pod owns CPUs."""
     requests, limits = pod_requests(pod), pod_limits(pod)
     listed = [container_limits(container) for container in pods.long_running_containers(pod)]
     own = (pods.spec_of(pod).get("resources") or {}).get("limits") or {}
     whole_cpu = CPU in own or all(CPU in each for each in listed)
     whole_memory = MEMORY in own or all(MEMORY in each for each in listed)
+    quota = None
+    if node.quota and whole_cpu and limits.get(CPU):
+        quota = -1 if unlimited else cpu_quota(limits[CPU], node.quota_period)
     return Limits(
         shares=cpu_shares(requests.get(CPU, 0)),
-        quota=cpu_quota(limits[CPU], QUOTA_PERIOD) if whole_cpu and limits.get(CPU) else None,
+        quota=quota,
         memory=limits[MEMORY] if whole_memory and limits.get(MEMORY) else None,
         pids=pids if pids > 0 else None,
+        period=node.quota_period,
+        hugepages=tuple((page_unit(size), requests.get(f"{HUGEPAGES}{page_name(size)}", 0)) for size in node.hugepages),
     )
 
 
-def qos_limits(
-    taken: Iterable[Mapping[str, Any]], allocatable_milli: int, pods_memory: int | None = None
-) -> dict[PurePosixPath, Limits]:
-    """CPU weights of the classes, below a root of ``""``: the burstable pods together weigh what they request, those that
-    request nothing get what is left, and all pods together weigh what the node gives them and use no more than
-    ``pods_memory`` bytes."""
-    burstable = sum(pod_requests(pod).get(CPU, 0) for pod in taken if qos.qos_class(pod) == qos.BURSTABLE)
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What all pods of a node have together. ``memory`` and ``pids`` bound them; None does not. ``reserve``: percentage of the
+    memory that better classes request which the classes below must leave alone, out of ``allocatable`` bytes."""
+
+    milli: int = 0
+    memory: int | None = None
+    pids: int | None = None
+    reserve: int = 0
+    allocatable: int = 0
+
+
+def qos_limits(taken: Iterable[Mapping[str, Any]], whole: Whole) -> dict[PurePosixPath, Limits]:
+    """Limits of the classes, below a root of ``""``: the burstable pods together weigh what they request, those that
+    request nothing get what is left, and all pods together weigh what the node gives them."""
+    requested = {qos.GUARANTEED: 0, qos.BURSTABLE: 0, qos.BEST_EFFORT: 0}
+    weight = 0
+    for pod in taken:
+        quality, wanted = qos.qos_class(pod), pod_requests(pod)
+        requested[quality] += wanted.get(MEMORY, 0)
+        weight += wanted.get(CPU, 0) if quality == qos.BURSTABLE else 0
+    burstable = best_effort = None
+    if whole.reserve and whole.allocatable:
+        burstable = whole.allocatable - requested[qos.GUARANTEED] * whole.reserve // 100
+        best_effort = burstable - requested[qos.BURSTABLE] * whole.reserve // 100
     return {
-        qos_path("", qos.GUARANTEED): Limits(shares=cpu_shares(allocatable_milli), memory=pods_memory),
-        qos_path("", qos.BURSTABLE): Limits(shares=cpu_shares(burstable)),
-        qos_path("", qos.BEST_EFFORT): Limits(shares=MIN_SHARES),
+        qos_path("", qos.GUARANTEED): root_limits(whole),
+        qos_path("", qos.BURSTABLE): Limits(shares=cpu_shares(weight), memory=burstable),
+        qos_path("", qos.BEST_EFFORT): Limits(shares=MIN_SHARES, memory=best_effort),
     }
+
+
+def root_limits(whole: Whole) -> Limits:
+    """Of the cgroup that holds all pods."""
+    return Limits(shares=cpu_shares(whole.milli), memory=whole.memory, pids=whole.pids)
+
+
+def reserved_limits(reserved: Mapping[str, str], *, compressible: bool) -> Limits:
+    """Of a cgroup that something is reserved for: it gets that much. ``compressible``: only what it can do with less of."""
+    listed = amounts(reserved)
+    return Limits(
+        shares=cpu_shares(listed[CPU]) if CPU in listed else None,
+        memory=listed.get(MEMORY) if not compressible else None,
+        pids=listed.get("pid") if not compressible else None,
+    )
 
 
 def v1_writes(limits: Limits) -> list[tuple[str, str, str]]:
@@ -73,11 +115,12 @@ def v1_writes(limits: Limits) -> list[tuple[str, str, str]]:
     if limits.shares is not None:
         writes.append(("cpu", "cpu.shares", str(limits.shares)))
     if limits.quota is not None:
-        writes += [("cpu", "cpu.cfs_period_us", str(QUOTA_PERIOD)), ("cpu", "cpu.cfs_quota_us", str(limits.quota))]
+        writes += [("cpu", "cpu.cfs_period_us", str(limits.period)), ("cpu", "cpu.cfs_quota_us", str(limits.quota))]
     if limits.memory is not None:
         writes.append(("memory", "memory.limit_in_bytes", str(limits.memory)))
     if limits.pids is not None:
         writes.append(("pids", "pids.max", str(limits.pids)))
+    writes += [("hugetlb", f"hugetlb.{size}.limit_in_bytes", str(number)) for size, number in limits.hugepages]
     return writes
 
 
@@ -87,11 +130,12 @@ def v2_writes(limits: Limits) -> list[tuple[str, str]]:
     if limits.shares is not None:
         writes.append(("cpu.weight", str(cpu_weight(limits.shares))))
     if limits.quota is not None:
-        writes.append(("cpu.max", f"{limits.quota} {QUOTA_PERIOD}"))
+        writes.append(("cpu.max", f"{limits.quota if limits.quota >= 0 else 'max'} {limits.period}"))
     if limits.memory is not None:
         writes.append(("memory.max", str(limits.memory)))
     if limits.pids is not None:
         writes.append(("pids.max", str(limits.pids)))
+    writes += [(f"hugetlb.{size}.max", str(number)) for size, number in limits.hugepages]
     return writes
 
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from component import logs
 from node.kubelet.cgroups.plan import Limits, cpu_weight
-from node.kubelet.runtime.resources import QUOTA_PERIOD
 
 _BUS, _PATH, _MANAGER = "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
+_INFINITY = 2**64 - 1
 _TIMEOUT = 30.0  # what systemd gives a job is 90 s; slices start at once
 _log = logs.get(__name__)
 
@@ -66,9 +66,11 @@ def properties(limits: Limits, version: int) -> list[Property]:
         made.append(("IOAccounting", "b", True))
     if limits.shares is not None:
         made.append(("CPUWeight", "t", cpu_weight(limits.shares)) if version == 2 else ("CPUShares", "t", limits.shares))
-    if limits.quota is not None:
+    if limits.quota == -1:
+        made.append(("CPUQuotaPerSecUSec", "t", _INFINITY))
+    elif limits.quota is not None:
         # systemd keeps whole percents of a CPU: rounded up, so that it never gives less; the exact quota is written besides.
-        per_second = limits.quota * 1_000_000 // QUOTA_PERIOD
+        per_second = limits.quota * 1_000_000 // limits.period
         made.append(("CPUQuotaPerSecUSec", "t", -(-per_second // 10_000) * 10_000))
     if limits.memory is not None:
         made.append(("MemoryMax" if version == 2 else "MemoryLimit", "t", limits.memory))

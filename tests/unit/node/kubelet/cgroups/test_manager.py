@@ -1,9 +1,11 @@
 """Pod cgroups on an imitated hierarchy: directories made, controls written, everything removed again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from component.errors import OperatorError
 from node.kubelet.cgroups.manager import Cgroups
 from node.kubelet.config import KubeletConfig
 from tests.support.pod_workers import container, pod
@@ -76,3 +78,47 @@ async def test_classes_weigh_what_their_pods_request(tmp_path: Path) -> None:
     assert (shares(""), shares("burstable"), shares("besteffort")) == ("2048", "512", "2")
     await cgroups.weigh([])
     assert shares("burstable") == "2"
+
+
+RESERVING = replace(
+    CONFIG,
+    enforce_node_allocatable=("pods", "system-reserved", "kube-reserved-compressible"),
+    system_reserved={"cpu": "500m", "memory": "1Gi", "pid": "100"},
+    kube_reserved={"cpu": "250m", "memory": "1Gi"},
+    system_reserved_cgroup="/system",
+    kube_reserved_cgroup="/kube",
+)
+
+
+async def test_what_is_reserved_is_a_limit_too(tmp_path: Path) -> None:
+    for controller in ("cpu", "memory", "pids"):
+        for name in ("system", "kube"):
+            (_v1(tmp_path) if not (tmp_path / "cpu").exists() else tmp_path).joinpath(controller, name).mkdir(parents=True)
+    cgroups = Cgroups(RESERVING, tmp_path, lambda: {"cpu": "3"}, pods_memory=4 << 30, pods_pids=1000)
+
+    notes = await cgroups.enforce()
+
+    assert (tmp_path / "cpu/test/kubepods/cpu.shares").read_text() == "3072"
+    assert (tmp_path / "pids/test/kubepods/pids.max").read_text() == "1000"
+    assert (tmp_path / "memory/test/kubepods/memory.limit_in_bytes").read_text() == str(4 << 30)
+    assert (tmp_path / "cpu/system/cpu.shares").read_text() == "512"
+    assert (tmp_path / "memory/system/memory.limit_in_bytes").read_text() == str(1 << 30)
+    assert (tmp_path / "pids/system/pids.max").read_text() == "100"
+    assert (tmp_path / "cpu/kube/cpu.shares").read_text() == "256"
+    assert not list((tmp_path / "memory/kube").iterdir()), "memory cannot be had back"
+    assert notes == [
+        "Updated Node Allocatable limit across pods",
+        "Updated limits on system reserved cgroup /system",
+        "Updated limits on kube reserved cgroup /kube",
+    ]
+
+
+async def test_a_reserved_cgroup_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match='Failed to enforce System Reserved Cgroup Limits on "/system"'):
+        await Cgroups(RESERVING, _v1(tmp_path)).enforce()
+
+
+async def test_who_owns_cpus_is_not_held_to_a_quota(tmp_path: Path) -> None:
+    cgroups = Cgroups(CONFIG, _v1(tmp_path), unlimited=lambda wanted: True)
+    parent = await cgroups.ensure(pod(containers=[LIMITED]))
+    assert (tmp_path / "cpu" / parent[1:] / "cpu.cfs_quota_us").read_text() == "-1"

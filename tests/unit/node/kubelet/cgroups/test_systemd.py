@@ -85,3 +85,11 @@ async def test_classes_are_weighed_as_slices(tmp_path: Path) -> None:
     await Cgroups(config, tmp_path, lambda: {"cpu": "2"}, slices=machine).weigh([])
     names = ["test-kubepods.slice", "test-kubepods-burstable.slice", "test-kubepods-besteffort.slice"]
     assert machine.asked == [("make", name) for name in names]
+
+
+def test_a_quota_of_another_period_and_none_at_all() -> None:
+    def quota(limits: plan.Limits) -> int:
+        return next(value for name, _, value in systemd.properties(limits, 2) if name == "CPUQuotaPerSecUSec")
+
+    assert quota(plan.Limits(quota=5_000, period=10_000)) == 500_000
+    assert quota(plan.Limits(quota=-1)) == 2**64 - 1

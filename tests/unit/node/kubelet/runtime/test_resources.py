@@ -96,10 +96,39 @@ def test_pod_cgroups() -> None:
     limited = container(resources={"requests": {"cpu": "250m", "memory": "1Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}})
     both = pod(containers=[limited, {**limited, "name": "other"}])
     assert str(plan.pod_path("/x", both)) == "/x/kubepods/burstable/poduid-web"
-    assert plan.pod_limits_of(both, 100) == plan.Limits(512, 100_000, 128 << 20, 100)
+    assert plan.pod_limits_of(both, 100, Node()) == plan.Limits(512, 100_000, 128 << 20, 100)
     half = pod(containers=[limited, container("free")])
-    assert plan.pod_limits_of(half, -1) == plan.Limits(256, None, None, None)
+    assert plan.pod_limits_of(half, -1, Node()) == plan.Limits(256, None, None, None)
     assert str(plan.pod_path("", pod())) == "/kubepods/besteffort/poduid-web"
+
+
+def test_pod_cgroups_of_those_who_are_not_rationed() -> None:
+    limited = pod(containers=[container(resources={"limits": {"cpu": "2", "memory": "1Gi"}})])
+    assert plan.pod_limits_of(limited, -1, Node(quota=False)).quota is None
+    assert plan.pod_limits_of(limited, -1, Node(), unlimited=True).quota == -1, "it may have had one before"
+    assert plan.pod_limits_of(limited, -1, Node(quota_period=10_000)).quota == 20_000
+    assert ("cpu.max", "max 100000") in plan.v2_writes(plan.Limits(quota=-1))
+    assert ("cpu", "cpu.cfs_quota_us", "-1") in plan.v1_writes(plan.Limits(quota=-1))
+
+
+def test_pod_cgroups_limit_huge_pages_of_every_size() -> None:
+    asking = pod(containers=[container(resources={"requests": {"hugepages-2Mi": "4Mi"}, "limits": {"hugepages-2Mi": "4Mi"}})])
+    limits = plan.pod_limits_of(asking, -1, Node(hugepages=(1 << 30, 2 << 20)))
+    assert limits.hugepages == (("1GB", 0), ("2MB", 4 << 20))
+    assert ("hugetlb", "hugetlb.2MB.limit_in_bytes", "4194304") in plan.v1_writes(limits)
+    assert ("hugetlb.1GB.max", "0") in plan.v2_writes(limits)
+
+
+def test_memory_that_is_kept_for_better_classes() -> None:
+    memory = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    sure = pod("sure", containers=[container(resources={**memory, "limits": memory["requests"]})])
+    some = pod("some", containers=[container(resources=memory)])
+    whole = plan.Whole(milli=4000, memory=8 * GI, pids=1000, reserve=50, allocatable=7 * GI)
+    root, burstable, best_effort = plan.qos_limits([sure, some], whole).values()
+    assert root == plan.Limits(shares=4096, memory=8 * GI, pids=1000)
+    assert burstable == plan.Limits(shares=1024, memory=7 * GI - GI // 2)
+    assert best_effort == plan.Limits(shares=2, memory=7 * GI - GI)
+    assert [each.memory for each in plan.qos_limits([sure], plan.Whole()).values()] == [None, None, None]
 
 
 def test_cgroup_v2_values() -> None:

@@ -1,0 +1,120 @@
+"""Who asks for whole CPUs owns them: on real containers, seen from within them and from the kernel's files."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from apimachinery.resources import PODS
+from client import kubeconfig
+from component.errors import OperatorError
+from node.kubelet.cgroups.manager import MOUNT
+from node.kubelet.cm import cpuset, topology
+from node.kubelet.kubelet import Kubelet
+from tests.support.control_plane import eventually
+from tests.support.node import TestNode, is_ready, phase_is, running_node
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
+
+EVERY = topology.read().all
+RESERVED = frozenset({min(EVERY)})
+WATCH = "while sleep 0.2; do grep Cpus_allowed_list /proc/self/status; done"
+WHOLE = {"resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}
+
+if len(EVERY) < 2:
+    pytest.skip("one CPU cannot be divided", allow_module_level=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[TestNode]:
+    async with running_node(
+        cpu_manager_policy="static",
+        reserved_system_cpus=cpuset.show(RESERVED),
+        cpu_manager_reconcile_period=1.0,
+        topology_manager_policy="single-numa-node",
+    ) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def node(shared: TestNode) -> AsyncIterator[TestNode]:
+    yield shared
+    await shared.delete_everything()
+
+
+async def allowed(node: TestNode, name: str) -> frozenset[int]:
+    """Where the kernel lets the container's processes run now: what it says last in its log."""
+    pod = await node.pod(name)
+    assert pod is not None
+    folder = node.config.pod_logs_dir / f"default_{name}_{pod['metadata']['uid']}" / "main"
+    words = [path.read_text().split() for path in sorted(folder.glob("*.log"))]
+    return cpuset.parse(words[-1][-1]) if words and words[-1] else frozenset()
+
+
+def quota(node: TestNode, pod: dict[str, Any], container_id: str = "") -> str:
+    """The pod's or the container's CPU quota, from the kernel."""
+    below = f"kubepods/pod{pod['metadata']['uid']}/{container_id}"
+    for root, file in ((MOUNT / "cpu", "cpu.cfs_quota_us"), (MOUNT, "cpu.max")):
+        path = Path(root, node.config.cgroup_root.strip("/"), below, file)
+        if path.exists():
+            return path.read_text().split()[0]
+    raise AssertionError(f"{below} has no cgroup")
+
+
+async def test_a_pod_owns_its_cpu_and_others_leave_it(node: TestNode) -> None:
+    await node.create_pod("shared", script=WATCH)
+    await node.wait_pod("shared", is_ready)
+    await eventually(lambda: _is(node, "shared", EVERY))
+
+    made = await node.create_pod("own", script=WATCH, container=WHOLE)
+    before = await node.wait_pod("own", is_ready)
+    await eventually(lambda: _owns_one(node))
+    own = await allowed(node, "own")
+    await eventually(lambda: _is(node, "shared", EVERY - own))
+    assert quota(node, made) in ("-1", "max"), "the pod has no need to be rationed"
+    identity = before["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+    assert quota(node, made, identity) in ("-1", "max")
+
+    await node.restart_kubelet()
+    await node.create_pod("late", script=WATCH)
+    await node.wait_pod("late", is_ready)
+    await eventually(lambda: _is(node, "late", EVERY - own))
+    after = await node.wait_pod("own", is_ready)
+    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"], "it was adopted as it ran"
+    assert await allowed(node, "own") == own
+
+    await node.client.delete(PODS, "own", "default", grace=0)
+    await eventually(lambda: _is(node, "shared", EVERY))
+
+
+async def test_a_container_that_restarts_comes_back_to_its_cpu(node: TestNode) -> None:
+    script = "grep Cpus_allowed_list /proc/self/status; [ -e /tmp/x ] || sleep 0.3"
+    await node.create_pod("again", script=script, container=WHOLE, restartPolicy="OnFailure")
+    done = await node.wait_pod("again", phase_is("Succeeded"))
+    assert len(await allowed(node, "again")) == 1
+    assert done["status"]["qosClass"] == "Guaranteed"
+    await node.create_pod("next", script=WATCH, container=WHOLE)
+    await node.wait_pod("next", is_ready)
+    await eventually(lambda: _owns_one(node, "next"))
+
+
+async def test_another_policy_needs_a_drained_node(node: TestNode) -> None:
+    await node.stop_kubelet()
+    try:
+        changed = replace(node.config, cpu_manager_policy="none")
+        with pytest.raises(OperatorError, match='configured policy "none" differs from state checkpoint policy "static"'):
+            await Kubelet(changed, kubeconfig.load(node.server.kubeconfig_for("node-token"))).run()
+    finally:
+        await node.start_kubelet()
+
+
+async def _is(node: TestNode, name: str, cpus: frozenset[int]) -> bool:
+    return await allowed(node, name) == cpus
+
+
+async def _owns_one(node: TestNode, name: str = "own") -> bool:
+    own = await allowed(node, name)
+    return len(own) == 1 and not own & RESERVED
