@@ -130,7 +130,7 @@ def start_containerd(cluster: Cluster, folder: Path, archive: Path) -> str:
     """Its socket, when the images are in it. The network is the one that our kubelet would write."""
     where = containerd.layout(folder)
     version = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=True).stdout
-    containerd.write_config(where, containerd.major_version(version))
+    containerd.write_config(where, containerd.minor_version(version))
     config = conflist(["10.244.0.0/24"], "cni0", folder / "cni-ipam")
     (where.cni_conf_dir / "10-peer.conflist").write_text(json.dumps(config))
     with (folder / "containerd.log").open("wb") as log:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.cluster import containerd, plan, preflight, processes, teardown, unfinished
+from cli.cluster import containerd, lost_networks, plan, preflight, processes, teardown, unfinished
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.settings import Settings, load
 from cli.up import STOP_SECONDS, adopt_or_start, exclusive, tell, wait_for_runtime
@@ -77,6 +77,7 @@ def remove_pods(layout: Layout, settings: Settings, grace: int) -> None:
         ours = processes.find(plan.CONTAINERD, layout.data_dir, layout.run)
         if ours is None:
             unfinished.clear(containerd.private(layout, settings))
+            lost_networks.clear(containerd.private(layout, settings))
             ours = adopt_or_start(layout, spec, None)
     wait_for_runtime(layout, socket, ours)
     from cri.errors import RuntimeServiceError

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.cluster import containerd, external, plan, preflight, probe, processes, unfinished
+from cli.cluster import containerd, external, lost_networks, plan, preflight, probe, processes, unfinished
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process, ProcessSpec
 from cli.cluster.settings import Settings, load, resolve, save
@@ -172,6 +172,7 @@ def start_all(layout: Layout, settings: Settings, found: Mapping[str, Process | 
         specs.insert(0, containerd.specification(layout, settings))
         if found.get(plan.CONTAINERD) is None:
             unfinished.clear(containerd.private(layout, settings))
+            lost_networks.clear(containerd.private(layout, settings))
     for spec in specs[: 1 + (not settings.containerd)]:
         running[spec.name] = adopt_or_start(layout, spec, found.get(spec.name))
     load_pause_image(layout, settings, running)

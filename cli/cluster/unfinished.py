@@ -12,6 +12,8 @@ import os
 import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Collection
 from pathlib import Path
 
 from bootstrap.containerd import Layout
@@ -19,6 +21,7 @@ from cli.cluster import teardown
 
 NAMESPACE = "k8s.io"
 _TASKS = "io.containerd.runtime.v2.task"
+_ROUNDS, _PAUSE = 100, 0.01  # a process that was killed takes a moment to go
 _MADE = "init.pid"  # the shim writes it when the task's process exists
 
 
@@ -26,14 +29,7 @@ def clear(where: Layout) -> list[str]:
     """Remove what was never finished; returns the ids. Call while no containerd runs on ``where``."""
     bundles, states = where.state / _TASKS / NAMESPACE, where.state / "runc" / NAMESPACE
     lost = unfinished(bundles, states)
-    needed = {_shim_of(entry) for entry in _folders(bundles) if entry.name not in lost}
-    shims = teardown.runtime_leftovers(str(where.socket))
-    for pid, served in shims.items():
-        bundle = bundles / served
-        # the containers of a pod are served by the shim of its sandbox
-        if not bundle.exists() or (served in lost and _shim_of(bundle) not in needed):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    _kill_shims(where, bundles, lost)
     for task in lost:
         if (states / task).exists() and shutil.which("runc"):
             command = ["runc", "--root", str(states), "delete", "--force", task]
@@ -43,6 +39,25 @@ def clear(where: Layout) -> list[str]:
             shutil.rmtree(bundles / task, ignore_errors=True)
             shutil.rmtree(where.root / _TASKS / NAMESPACE / task, ignore_errors=True)
     return lost
+
+
+def _kill_shims(where: Layout, bundles: Path, lost: Collection[str]) -> None:
+    """Those that serve nothing, until no more come: a shim starts as the child of a short-lived one."""
+    needed = {_shim_of(entry) for entry in _folders(bundles) if entry.name not in lost}
+    for _ in range(_ROUNDS):
+        found = teardown.runtime_leftovers(str(where.socket))
+        # the containers of a pod are served by the shim of its sandbox
+        idle = [
+            pid
+            for pid, served in found.items()
+            if not (bundles / served).exists() or (served in lost and _shim_of(bundles / served) not in needed)
+        ]
+        if not idle:
+            return
+        for pid in idle:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
 
 
 def unfinished(bundles: Path, states: Path) -> list[str]:

@@ -51,7 +51,12 @@ def service_chains(cluster: Cluster) -> list[str]:
 
 
 def shims(cluster: Cluster) -> list[int]:
-    return list(runtime_leftovers(str(runtime_layout(Layout(cluster.data_dir).containerd).socket)))
+    return list(_shims(Layout(cluster.data_dir)))
+
+
+def _shims(layout: Layout) -> dict[int, str]:
+    """Shims that run, and the sandbox that each serves."""
+    return runtime_leftovers(str(runtime_layout(layout.containerd).socket))
 
 
 def marked_processes(cluster: Cluster) -> list[str]:
@@ -79,7 +84,21 @@ def _in_runtime(layout: Layout, kept: frozenset[str]) -> dict[str, list[str]]:
             kind = re.search(r'"io.cri-containerd.kind": "([^"]+)"', labels)
             foreign[name] = f"{kind[1] if kind else '?'} {name[:12]} of pod {uid[1] if uid else '?'}"
     tasks = [line.split()[0] for line in _ctr(layout, "tasks", "list")]
-    return {"container": list(foreign.values()), "task": [each for each in tasks if each not in mine]}
+    return {
+        "container": list(foreign.values()),
+        "task": [each for each in tasks if each not in mine],
+        "shim": [_described(layout, pid, pod) for pid, pod in _shims(layout).items() if pod not in mine],
+    }
+
+
+def _described(layout: Layout, pid: int, served: str) -> str:
+    """What is there to know of a shim that serves none of the pods that are left."""
+    state = layout.containerd / "state"
+    bundle = [path.name for path in _entries(state / "io.containerd.runtime.v2.task" / "k8s.io" / served)]
+    known = (state / "runc" / "k8s.io" / served).exists()
+    children = subprocess.run(["pgrep", "--list-full", "--parent", str(pid)], capture_output=True, text=True, check=False).stdout
+    age = subprocess.run(["ps", "-o", "etime=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    return f"{pid} of {served[:12]}, {age} old, bundle {bundle}, known to runc: {known}, children {children.split()}"
 
 
 def _ctr(layout: Layout, noun: str, verb: str, *rest: str) -> list[str]:
