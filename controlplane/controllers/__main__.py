@@ -9,6 +9,8 @@ import click
 
 from client.events import Recorder
 from client.informer import InformerFactory
+from client.rest import Client
+from client.served import serves
 from component import flags, logs
 from component.daemon import Daemon, run
 from controlplane import hosting
@@ -109,6 +111,7 @@ async def main(options: Mapping[str, Any]) -> None:
 
 async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
     """All informers are asked for before any starts, so that each collection is listed once and watched once."""
+    descriptors = [each for each in descriptors if await _can_run(host.client, each)]
     informers = InformerFactory(host.client, latest=True)
     recorders: dict[str, Recorder] = {}
 
@@ -124,6 +127,13 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
     async with Accounts(host.client) as accounts:
         given = [(each, replace(env, client=accounts.client(each.account)) if each.account else env) for each in descriptors]
         await _run(env, given, recorders, host)
+
+
+async def _can_run(client: Client, descriptor: catalog.Descriptor) -> bool:
+    if descriptor.needs is None or await serves(client, descriptor.needs):
+        return True
+    _log.warning("The server does not have what this controller looks after", controller=descriptor.name)
+    return False
 
 
 async def _run(

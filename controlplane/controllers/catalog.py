@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from apimachinery.gvk import GroupVersionResource
+from apimachinery.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from component import config, logs
 from component.featuregates import Gates
 from component.features import DEFAULTS
@@ -115,12 +117,14 @@ Make = Callable[[Environment, Options], Controller | None]
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """``make`` returns None when the flags leave the controller without work. ``alias`` is the older, shorter name."""
+    """``make`` returns None when the flags leave the controller without work. ``alias`` is the older, shorter name. Where a
+    server does not have ``needs``, there is nothing to watch."""
 
     name: str
     alias: str
     make: Make
     by_default: bool = True
+    needs: GroupVersionResource | None = None
 
     @property
     def account(self) -> str:
@@ -158,8 +162,8 @@ def descriptors() -> list[Descriptor]:
         Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
         Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
         Descriptor("ephemeral-volume-controller", "ephemeral-volume", _ephemeral_volume),
-        Descriptor("resourceclaim-controller", "resource-claim-controller", _resource_claim),
-        Descriptor("device-taint-eviction-controller", "device-taint-eviction", _device_taint_eviction),
+        Descriptor("resourceclaim-controller", "resource-claim-controller", _resource_claim, needs=RESOURCE_CLAIMS),
+        Descriptor("device-taint-eviction-controller", "device-taint-eviction", _device_taint_eviction, needs=RESOURCE_SLICES),
         Descriptor("local-path-provisioner", "local-path", _local_path),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
         Descriptor(

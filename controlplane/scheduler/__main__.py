@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from apimachinery.resources import RESOURCE_CLAIMS
 from client.events import Recorder
 from client.informer import InformerFactory
+from client.served import serves
 from component import flags, logs
 from component.daemon import Daemon, run
 from component.featuregates import Gates
@@ -39,7 +41,10 @@ async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host, ga
     clock = host.client.clock
     informers = InformerFactory(host.client, latest=True)
     recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
-    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics, gates)
+    devices = await serves(host.client, RESOURCE_CLAIMS)
+    if not devices:
+        _log.warning("The server has no resource.k8s.io/v1: pods with claims are not scheduled")
+    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics, gates, devices=devices)
     synced = asyncio.Event()
 
     def informers_synced() -> None:

@@ -55,13 +55,18 @@ class Scheduler:
         clock: Clock,
         metrics: Registry,
         gates: Gates = DEFAULTS,
+        *,
+        devices: bool = True,
     ) -> None:
+        """``devices``: whether the server has the kinds of resource.k8s.io."""
         self.cache = Cache()
         self._lanes: dict[str, Lane] = {}
         pods = informers.informer(PODS, field_selector=ACTIVE_PODS)
         storage = ApiStorage(client, informers, pods, clock)
         partitionable = gates.enabled("DRAPartitionableDevices")
-        self._devices = ApiDevices(client, informers, recorder, clock, self.cache.reshape, partitionable=partitionable)
+        self._devices: ApiDevices | None = None
+        if devices:
+            self._devices = ApiDevices(client, informers, recorder, clock, self.cache.reshape, partitionable=partitionable)
         for each in config.profiles:
             profile = catalog.build(each, _poster(client), storage, clock, self._devices, gates)
             pre_enqueue = [plugin.pre_enqueue for plugin in profile.plugins if hasattr(plugin, "pre_enqueue")]
@@ -71,7 +76,8 @@ class Scheduler:
         handlers = Handlers(self.cache, [lane.queue for lane in self._lanes.values()], self._queue_of)
         handlers.register(pods, informers.informer(NODES), informers.informer(NAMESPACES))
         storage.report(handlers.tell)
-        self._devices.report(handlers.tell)
+        if self._devices is not None:
+            self._devices.report(handlers.tell)
 
     def _queue_of(self, pod: Object) -> SchedulingQueue | None:
         lane = self._lanes.get((pod.get("spec") or {}).get("schedulerName") or "default-scheduler")
@@ -79,7 +85,8 @@ class Scheduler:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._devices.run(), name="claims")
+            if self._devices is not None:
+                group.create_task(self._devices.run(), name="claims")
             for name, lane in self._lanes.items():
                 group.create_task(lane.run(), name=f"schedule:{name}")
 

@@ -46,6 +46,31 @@ _POD_GROUP: Mapping[str, str] = {
 }
 
 _DEVICE = ("spec", "devices", EACH)
+_IN_DEVICE = ((), ("basic",))  # the second is v1beta1's
+
+_OF_DEVICE: Mapping[Path, str] = {
+    ("allowMultipleAllocations",): "DRAConsumableCapacity",
+    ("bindingConditions",): "DRADeviceBindingConditions",
+    ("bindingFailureConditions",): "DRADeviceBindingConditions",
+    ("bindsToNode",): "DRADeviceBindingConditions",
+    ("capacity", EACH, "requestPolicy"): "DRAConsumableCapacity",
+    ("consumesCounters",): "DRAPartitionableDevices",
+    ("taints",): "DRADeviceTaints",
+    **{("attributes", EACH, field): "DRAListTypeAttributes" for field in ("bools", "ints", "strings", "versions")},
+}
+_ASKED = ((), ("exactly",), ("firstAvailable", EACH))  # the first is v1beta1's
+
+
+def _of_claim(spec: Path) -> dict[Path, str]:
+    requests = (*spec, "devices", "requests", EACH)
+    found: dict[Path, str] = {}
+    for inside in _ASKED:
+        found[(*requests, *inside, "capacity")] = "DRAConsumableCapacity"
+        found[(*requests, *inside, "tolerations")] = "DRADeviceTaints"
+    return found
+
+
+_RESULT = ("status", "allocation", "devices", "results", EACH)
 
 KINDS: Mapping[str, Mapping[Path, str]] = {
     "horizontalpodautoscalers.autoscaling": {
@@ -60,10 +85,22 @@ KINDS: Mapping[str, Mapping[Path, str]] = {
     "csidrivers.storage.k8s.io": {("spec", "preventPodSchedulingIfMissing"): "VolumeLimitScaling"},
     "podgroups.scheduling.k8s.io": {("spec", field): gate for field, gate in _POD_GROUP.items()},
     "workloads.scheduling.k8s.io": {("spec", "podGroupTemplates", EACH, field): gate for field, gate in _POD_GROUP.items()},
+    "pods": {("status", "extendedResourceClaimStatus"): "DRAExtendedResource"},
+    "deviceclasses.resource.k8s.io": {("spec", "extendedResourceName"): "DRAExtendedResource"},
+    "resourceclaimtemplates.resource.k8s.io": _of_claim(("spec", "spec")),
+    "resourceclaims.resource.k8s.io": {
+        **_of_claim(("spec",)),
+        ("status", "devices"): "DRAResourceClaimDeviceStatus",
+        (*_RESULT, "bindingConditions"): "DRADeviceBindingConditions",
+        (*_RESULT, "bindingFailureConditions"): "DRADeviceBindingConditions",
+        (*_RESULT, "consumedCapacity"): "DRAConsumableCapacity",
+        (*_RESULT, "shareID"): "DRAConsumableCapacity",
+        (*_RESULT, "tolerations"): "DRADeviceTaints",
+    },
     "resourceslices.resource.k8s.io": {
-        (*_DEVICE, *inside, "attributes", EACH, field): "DRAListTypeAttributes"
-        for inside in ((), ("basic",))  # the second is v1beta1's
-        for field in ("bools", "ints", "strings", "versions")
+        **{(*_DEVICE, *inside, *path): gate for inside in _IN_DEVICE for path, gate in _OF_DEVICE.items()},
+        ("spec", "perDeviceNodeSelection"): "DRAPartitionableDevices",
+        ("spec", "sharedCounters"): "DRAPartitionableDevices",
     },
 }
 

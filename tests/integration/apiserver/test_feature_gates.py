@@ -118,3 +118,27 @@ async def test_large_answers_are_compressed_unless_switched_off(wish: str) -> No
         answer = await server.request("GET", path, headers={"Accept-Encoding": "gzip"})
         assert ("Content-Encoding" in answer.headers) == (wish == "true")
         assert len(answer.json["data"]["a"]) == 200_000  # the client has unpacked it
+
+
+DEVICE_GATES = ("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices")
+DRAWERS = {
+    "allowMultipleAllocations": True,
+    "bindingConditions": ["attached"],
+    "consumesCounters": [{"counterSet": "c", "counters": {"m": {"value": "1"}}}],
+    "taints": [{"key": "broken", "effect": "NoSchedule"}],
+}
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_what_devices_can_do_belongs_to_gates(on: bool) -> None:
+    features = from_flag(dict.fromkeys(DEVICE_GATES, str(on).lower()))
+    async with running_apiserver(features=features) as server:
+        device = {"name": "gpu-0", "capacity": {"memory": {"value": "1Gi", "requestPolicy": {"default": "1Gi"}}}, **DRAWERS}
+        pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": "n", "pool": pool, "devices": [device]}
+        made = await server.request("POST", "/apis/resource.k8s.io/v1/resourceslices", {"metadata": {"name": "s"}, "spec": spec})
+        assert made.status == 201, made.body
+        (kept,) = made.json["spec"]["devices"]
+        assert (set(DRAWERS) <= set(kept), "requestPolicy" in kept["capacity"]["memory"]) == (on, on)
+        assert not on or set(DRAWERS) & set(kept) == set(DRAWERS)
+        assert on or not set(DRAWERS) & set(kept)

@@ -297,6 +297,24 @@ async def test_writes_are_audited_with_microseconds(server: TestServer) -> None:
     assert server.admin_token not in server.audit_log.read_text()
 
 
+async def test_a_node_offers_devices_of_its_own_alone(server: TestServer) -> None:
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    for name, expected in (("node-1", 201), ("node-2", 403)):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": [{"name": "gpu-0"}]}
+        body = {"metadata": {"name": name}, "spec": spec}
+        answer = await server.request("POST", slices, body, token="node-token")
+        assert answer.status == expected, answer.body
+        if expected == 403:
+            assert "can only create ResourceSlice with the same NodeName as the requesting node" in answer.json["message"]
+            assert (await server.request("POST", slices, body)).status == 201
+    for name, expected in (("node-1", 200), ("node-2", 403)):
+        query = f"fieldSelector=spec.nodeName%3D{name}"
+        assert (await server.request("GET", f"{slices}?{query}", token="node-token")).status == expected
+        assert (await server.request("DELETE", f"{slices}?{query}", token="node-token")).status == expected
+    assert [each["metadata"]["name"] for each in (await server.request("GET", slices)).json["items"]] == ["node-2"]
+
+
 async def test_a_node_has_one_csi_node_and_only_lets_claims_grow(server: TestServer) -> None:
     nodes = "/apis/storage.k8s.io/v1/csinodes"
     for name, expected in (("node-1", 201), ("node-2", 403)):

@@ -59,10 +59,17 @@ class NodeRestriction:
             self._csi_node(attributes, node)
         elif attributes.resource == "persistentvolumeclaims":
             self._claim(attributes, node)
+        elif attributes.resource == "resourceslices":
+            self._slice(attributes, node)
 
     def _csi_node(self, attributes: Attributes, node: str) -> None:
         if (attributes.name or _name(attributes.obj)) != node:
             raise refuse(attributes, f'can only access CSINode with the same name as the requesting node "{node}"')
+
+    def _slice(self, attributes: Attributes, node: str) -> None:
+        """Devices of its own; whose a slice is cannot change, and by the authorizer it deletes no other's."""
+        if attributes.operation == CREATE and ((attributes.obj or {}).get("spec") or {}).get("nodeName") != node:
+            raise refuse(attributes, "can only create ResourceSlice with the same NodeName as the requesting node")
 
     def _claim(self, attributes: Attributes, node: str) -> None:
         """A kubelet tells how far a volume has grown, and nothing else about a claim."""

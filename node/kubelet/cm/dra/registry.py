@@ -110,9 +110,16 @@ class DraRegistry:
         selector = f"spec.nodeName={self._node_name}" + (f",spec.driver={driver}" if driver else "")
         while True:
             with suppress(StatusError, OSError):
-                await self._client.get(NODES, self._node_name)
-                await self._client.delete_collection(RESOURCE_SLICES, field_selector=selector)
-                _log.v(2, "Deleted ResourceSlices", selector=selector)
+                await self._client.get(NODES, self._node_name)  # deletes nothing for a node that is not there yet
+                await self._delete(selector)
                 return
             await self._clock.sleep(pause * random.uniform(1, 1 + _JITTER))  # noqa: S311 - spreads load
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _delete(self, selector: str) -> None:
+        try:
+            await self._client.delete_collection(RESOURCE_SLICES, field_selector=selector)
+            _log.v(2, "Deleted ResourceSlices", selector=selector)
+        except StatusError as error:
+            if error.code != 404:  # a server that knows no devices
+                raise
