@@ -3,11 +3,11 @@
 An *amount* is a mapping of quota names (``pods``, ``requests.cpu``, ``count/deployments.apps``) to quantities.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery.objects import quota_pods
+from apimachinery.objects import quota_claims, quota_pods
 from apimachinery.quantity import ZERO, Quantity, of, parse
 
 Object = Mapping[str, Any]
@@ -20,6 +20,7 @@ _BY_PLAIN_NAME = frozenset(
     {"configmaps", "secrets", "replicationcontrollers", "resourcequotas", "services", "persistentvolumeclaims"}
 )
 _SERVICE_NAMES = frozenset({"services", "services.nodeports", "services.loadbalancers"})
+_LOOKED_INTO = ("pods", "services", "persistentvolumeclaims", quota_claims.RESOURCE)
 _CLAIM_NAMES = frozenset({"persistentvolumeclaims", "requests.storage"})
 
 
@@ -55,6 +56,8 @@ def usage(resource: str, obj: Object, now: datetime) -> Amounts:
         cost.update(_service(obj.get("spec") or {}))
     elif resource == "persistentvolumeclaims":
         cost.update(_claim(obj))
+    elif resource == quota_claims.RESOURCE:
+        cost.update(quota_claims.usage(obj))
     return cost
 
 
@@ -100,7 +103,7 @@ def _concerns(resource: str, name: str) -> bool:
         return name in _SERVICE_NAMES
     if resource == "persistentvolumeclaims":
         return name in _CLAIM_NAMES or _CLASS_SUFFIX in name
-    return False
+    return resource == quota_claims.RESOURCE and name.endswith(quota_claims.SUFFIX)
 
 
 def resources_of(names: Iterable[str]) -> set[str]:
@@ -112,31 +115,28 @@ def resources_of(names: Iterable[str]) -> set[str]:
         elif name in _BY_PLAIN_NAME:
             found.add(name)
         else:
-            found |= {each for each in ("pods", "services", "persistentvolumeclaims") if _concerns(each, name)}
+            found |= {each for each in _LOOKED_INTO if _concerns(each, name)}
     return found
 
 
 def needs_objects(resource: str) -> bool:
     """Whether ``usage`` looks at more than that the object exists."""
-    return resource in ("pods", "services", "persistentvolumeclaims")
+    return resource in _LOOKED_INTO
 
 
 def matches(quota: Object, resource: str, obj: Object) -> bool:
     """Whether the object is within every scope of the quota. Only pods and claims have scopes."""
-    wanted = _selectors(quota)
-    if not wanted:
-        return True
-    within: Callable[[Mapping[str, Any], Object], bool]
+    return all(within(selector, resource, obj) for selector in selectors(quota))
+
+
+def within(selector: Mapping[str, Any], resource: str, obj: Object) -> bool:
+    """Whether the object is within one scope."""
     if resource == "pods":
-        within = quota_pods.within
-    elif resource == "persistentvolumeclaims":
-        within = _claim_within
-    else:
-        return False
-    return all(within(selector, obj) for selector in wanted)
+        return quota_pods.within(selector, obj)
+    return resource == "persistentvolumeclaims" and _claim_within(selector, obj)
 
 
-def _selectors(quota: Object) -> list[Mapping[str, Any]]:
+def selectors(quota: Object) -> list[Mapping[str, Any]]:
     spec = quota.get("spec") or {}
     plain = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     return plain + list((spec.get("scopeSelector") or {}).get("matchExpressions") or ())

@@ -62,6 +62,7 @@ class ResourceQuotaController:
         self._loop = Loop(self.name, self.reconcile, env, workers)
         self._claims: dict[str, tuple[float, float]] = {}  # by quota: when its usage last changed, and since when we wait
         self._followed: dict[str, CollectionCounts] = {}
+        self._kinds: dict[str, GroupVersionResource] = {}  # of those that are followed
         self._absent: dict[str, float] = {}
         self._group: asyncio.TaskGroup | None = None
         self._starting = asyncio.Lock()
@@ -142,7 +143,7 @@ class ResourceQuotaController:
         if counts is None:
             return {}
         if quota.needs_objects(resource):
-            return self._sum(held, resource, (await self._client.list(_core(resource), namespace))["items"])
+            return self._sum(held, resource, (await self._client.list(self._kinds[resource], namespace))["items"])
         if not quota.matches(held, resource, {}):
             return {}
         return {name: of(counts.of(namespace)) for name in (quota.COUNT + resource, resource)}
@@ -176,12 +177,8 @@ class ResourceQuotaController:
             if each.gvr.group_resource == resource and each.namespaced:
                 counts = CollectionCounts(self._recount)
                 reflector = Reflector(f"quota:{resource}", MetadataSource(self._client, each.gvr), counts, self._clock)
-                self._followed[resource] = counts
+                self._followed[resource], self._kinds[resource] = counts, each.gvr
                 self._group.create_task(reflector.run(), name=reflector.name)
                 return True
         self._absent[resource] = now
         return False
-
-
-def _core(resource: str) -> GroupVersionResource:
-    return GroupVersionResource("", "v1", resource)

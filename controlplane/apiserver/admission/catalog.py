@@ -7,7 +7,8 @@ from typing import Any
 from component.errors import OperatorError
 from component.featuregates import Gates
 from component.features import DEFAULTS
-from controlplane.apiserver.admission.interface import Listing, Lookup, Plugin, StatusWrite
+from controlplane.apiserver.admission.interface import Listing, Lookup, MakeNamespace, Plugin, StatusWrite
+from controlplane.apiserver.admission.limited_resources import limited_from
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.admission.plugins.always import AlwaysAdmit, AlwaysDeny
 from controlplane.apiserver.admission.plugins.always_pull_images import AlwaysPullImages
@@ -24,7 +25,9 @@ from controlplane.apiserver.admission.plugins.device_admin_access import DeviceA
 from controlplane.apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from controlplane.apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
 from controlplane.apiserver.admission.plugins.image_policy_webhook import Ask, ImagePolicyWebhook, policy_from
+from controlplane.apiserver.admission.plugins.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from controlplane.apiserver.admission.plugins.limit_ranger import LimitRanger
+from controlplane.apiserver.admission.plugins.namespace_auto_provision import NamespaceAutoProvision
 from controlplane.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.plugins.namespaces import NamespaceExists
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
@@ -59,6 +62,7 @@ class Tools:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     features: Gates = DEFAULTS
     dial: Dial | None = None
+    make_namespace: MakeNamespace | None = None
     metrics: AdmissionMetrics = field(default_factory=AdmissionMetrics)
 
     def of(self, name: str) -> Mapping[str, Any]:
@@ -79,6 +83,12 @@ def _image_policy(tools: Tools) -> Plugin:
     return ImagePolicyWebhook(policy, tools.dial(policy.kubeconfig))
 
 
+def _auto_provision(tools: Tools) -> Plugin:
+    if tools.make_namespace is None:
+        raise OperatorError("NamespaceAutoProvision: there is no way to make a namespace here")
+    return NamespaceAutoProvision(tools.lookup, tools.make_namespace)
+
+
 def _node_restriction(tools: Tools) -> Plugin:
     audiences = tools.features.enabled("ServiceAccountNodeAudienceRestriction")
     return NodeRestriction(tools.lookup, tools.authorizer, audiences=audiences)
@@ -90,8 +100,10 @@ def _pod_security(tools: Tools) -> Plugin:
 
 CATALOG = (
     Entry("AlwaysAdmit", lambda tools: AlwaysAdmit(), False),
+    Entry("NamespaceAutoProvision", _auto_provision, False),
     Entry("NamespaceLifecycle", lambda tools: NamespaceLifecycle(tools.lookup)),
     Entry("NamespaceExists", lambda tools: NamespaceExists(tools.lookup), False),
+    Entry("LimitPodHardAntiAffinityTopology", lambda tools: LimitPodHardAntiAffinityTopology(), False),
     Entry("LimitRanger", lambda tools: LimitRanger(tools.listing)),
     Entry("ServiceAccount", lambda tools: ServiceAccount(tools.lookup)),
     Entry("NodeRestriction", _node_restriction),  # optional upstream; Node is an authorizer here
@@ -126,14 +138,16 @@ CATALOG = (
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
     Entry("PodTopologyLabels", lambda tools: PodTopologyLabels(tools.lookup, tools.features)),
     # last: what it claims must not be refused by another
-    Entry("ResourceQuota", lambda tools: ResourceQuota(tools.listing, tools.write_status)),
+    Entry(
+        "ResourceQuota",
+        lambda tools: ResourceQuota(tools.listing, tools.write_status, limited_from(tools.of("ResourceQuota"))),
+    ),
     Entry("AlwaysDeny", lambda tools: AlwaysDeny(), False),
 )
 _ELSEWHERE = frozenset(
     {
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
-        "NamespaceAutoProvision",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
     }

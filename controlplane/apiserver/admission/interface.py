@@ -19,6 +19,9 @@ Listing = Callable[[str, str], Awaitable[list[Object]]]
 StatusWrite = Callable[[str, str, str, Callable[[Object], Awaitable[Object | None]]], Awaitable[None]]
 """``await write_status("resourcequotas", namespace, name, change)``: a guaranteed update of the status, by the server itself."""
 
+MakeNamespace = Callable[[str], Awaitable[None]]
+"""``await make_namespace(name)``: by the server itself; one that is there already is all right."""
+
 
 @dataclass(slots=True)
 class Attributes:

@@ -7,7 +7,7 @@ from controlplane.apiserver.admission import catalog, configuration
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
-from controlplane.apiserver.assembly.resources import listing_in, status_writer
+from controlplane.apiserver.assembly.resources import listing_in, namespace_maker, status_writer
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Admission
 from controlplane.apiserver.registry.store import Store
@@ -25,5 +25,6 @@ def chain_for(
     """Raises OperatorError for flags or a file that mean nothing."""
     settings = configuration.load(config.file) if config.file is not None else {}
     metrics = metrics or AdmissionMetrics()
-    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial, metrics)
+    makes = namespace_maker(stores)
+    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial, makes, metrics)
     return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)), metrics)

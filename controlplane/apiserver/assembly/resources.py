@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.schema import Schemas
 from component.featuregates import Gates
 from controlplane.apiserver.admission.chain import AdmissionChain
-from controlplane.apiserver.admission.interface import Listing, Lookup, StatusWrite
+from controlplane.apiserver.admission.interface import Listing, Lookup, MakeNamespace, StatusWrite
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.assembly.storage import Caches
 from controlplane.apiserver.authentication.interface import SERVER
@@ -80,6 +81,26 @@ def status_writer(stores: Mapping[str, Store]) -> StatusWrite:
         await stores[resource].update(ctx, change, no_admission, STATUS)
 
     return write
+
+
+def namespace_maker(stores: Mapping[str, Store]) -> MakeNamespace:
+    """For admission that makes the namespaces it misses."""
+
+    async def no_admission(obj: Object, old: Object | None) -> None:
+        """What the server makes on its own account needs nobody's leave."""
+
+    async def make(name: str) -> None:
+        store = stores["namespaces"]
+        ctx = Context(SERVER, "", name, "create", datetime.now(UTC), field_manager="kube-apiserver")
+        wanted: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        store.strategy.default(wanted)
+        try:
+            await store.create(ctx, wanted, no_admission)
+        except StatusError as error:
+            if error.code != 409:
+                raise
+
+    return make
 
 
 def use_of_tokens(stores: Mapping[str, Store]) -> Note:

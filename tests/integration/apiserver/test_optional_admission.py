@@ -86,3 +86,13 @@ async def test_who_speaks_for_a_signer_must_be_allowed_to() -> None:
         status, message = await make("example.com:other:a", "example.com/other")
         assert status == 403
         assert 'user not permitted to attest for signerName "example.com/other"' in message
+
+
+async def test_namespaces_are_made_when_they_are_missed() -> None:
+    async with running_apiserver(admission=Admission(enabled=("NamespaceAutoProvision",))) as server:
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+        path = "/api/v1/namespaces/brand-new/configmaps"
+        assert (await server.request("POST", f"{path}?dryRun=All", made)).status == 404
+        assert (await server.request("POST", path, made)).status == 201
+        assert (await server.request("GET", "/api/v1/namespaces/brand-new")).json["spec"]["finalizers"] == ["kubernetes"]
+        assert (await server.request("POST", "/api/v1/namespaces/NOT_A_NAME/configmaps", made)).status in (400, 404, 422)

@@ -5,6 +5,7 @@ two writers can never both take what is left for one. A claim whose object is th
 controller's next recount, as upstream's is.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from apimachinery.objects import quota, quota_pods
 from apimachinery.objects.quota import Amounts
 from apimachinery.quantity import ZERO
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Listing, Object, StatusWrite, refuse
+from controlplane.apiserver.admission.limited_resources import Limited, uncovered
 
 _ALSO_ON_UPDATE = frozenset({"services", "persistentvolumeclaims"})  # their cost can change
 
@@ -20,8 +22,8 @@ _ALSO_ON_UPDATE = frozenset({"services", "persistentvolumeclaims"})  # their cos
 class ResourceQuota:
     name = "ResourceQuota"
 
-    def __init__(self, listing: Listing, write_status: StatusWrite) -> None:
-        self._listing, self._write_status = listing, write_status
+    def __init__(self, listing: Listing, write_status: StatusWrite, limited: Sequence[Limited] = ()) -> None:
+        self._listing, self._write_status, self._limited = listing, write_status, limited
 
     def handles(self, attributes: Attributes) -> bool:
         if not attributes.namespace or attributes.obj is None or attributes.resource == "namespaces":
@@ -38,11 +40,13 @@ class ResourceQuota:
     async def validate(self, attributes: Attributes) -> None:
         quotas = await self._listing("resourcequotas", attributes.namespace)
         concerned = [each for each in quotas if _concerns(each, attributes)]
-        if not concerned:
+        if not concerned and not self._limited:
             return
         for each in concerned:
             _check_complete(each, attributes)
         cost = _cost(attributes)
+        if self._limited and (why := uncovered(self._limited, attributes.group_resource, attributes.obj or {}, cost, concerned)):
+            raise refuse(attributes, why)
         if not cost:
             return
         for each in concerned:

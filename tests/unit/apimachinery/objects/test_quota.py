@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from apimachinery.objects import quota, quota_pods
+from apimachinery.quantity import of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Object = dict[str, Any]
@@ -150,3 +151,34 @@ def test_containers_must_say_what_is_bounded() -> None:
     assert quota_pods.unsaid({"requests.cpu", "pods"}, obj) == "must specify requests.cpu for: b"
     assert quota_pods.unsaid({"limits.cpu", "memory"}, obj) == "must specify limits.cpu for: b,c; memory for: b,c"
     assert quota_pods.unsaid({"memory"}, {"spec": {**obj["spec"], "resources": {"requests": {"memory": "1"}}}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("requests", "devices"),
+    [
+        ([{"name": "a", "exactly": {"deviceClassName": "gpu"}}], {"gpu": 1}),
+        ([{"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 3}}], {"gpu": 3}),
+        ([{"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}], {"gpu": 32}),
+        ([{"name": n, "exactly": {"deviceClassName": "gpu", "count": 2}} for n in "ab"], {"gpu": 4}),
+        (
+            [
+                {
+                    "name": "a",
+                    "firstAvailable": [
+                        {"name": "1", "deviceClassName": "big", "count": 1},
+                        {"name": "2", "deviceClassName": "small", "count": 4},
+                        {"name": "3", "deviceClassName": "small", "count": 2},
+                    ],
+                }
+            ],
+            {"big": 1, "small": 4},
+        ),
+    ],
+)
+def test_devices_of_claims(requests: list[Any], devices: dict[str, int]) -> None:
+    resource = "resourceclaims.resource.k8s.io"
+    cost = quota.usage(resource, {"spec": {"devices": {"requests": requests}}}, NOW)
+    named = {f"{name}.deviceclass.resource.k8s.io/devices": of(count) for name, count in devices.items()}
+    assert cost == {f"count/{resource}": of(1), **named}
+    assert quota.concerning(resource, [*cost, "pods"]) == set(cost)
+    assert quota.resources_of(named) == {resource}
