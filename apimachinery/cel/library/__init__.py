@@ -3,9 +3,9 @@
 Strings, sets, optionals, ``cel.bind``, base64 and comprehensions of two variables come with the evaluator.
 """
 
-from apimachinery.cel.library import declare, lists, maps, quantity, regex, semver
+from apimachinery.cel.library import cidr, declare, ip, lists, maps, quantity, regex, semver, urls
 
-OVERLOADS = (*lists.OVERLOADS, *regex.OVERLOADS, *quantity.OVERLOADS, *semver.OVERLOADS)
+OVERLOADS = tuple(each for one in (lists, regex, quantity, semver, ip, cidr, urls) for each in one.OVERLOADS)
 DECLARATIONS = declare.declarations(OVERLOADS)
 IMPLEMENTATIONS = declare.implementations(OVERLOADS)
-BESIDE_OTHERS = (*lists.BESIDE_OTHERS, *maps.OVERLOADS)
+BESIDE_OTHERS = (*lists.BESIDE_OTHERS, *maps.OVERLOADS, *ip.BESIDE_OTHERS)
