@@ -25,6 +25,7 @@ Select = Callable[[str, Device], bool]
 Allocation = dict[str, Any]
 """An ``AllocationResult``."""
 _ALL = "All"
+_ANSWERS_KEPT = 100_000
 _FIELDS_OF_DEVICE = ("bindingConditions", "bindingFailureConditions")
 
 
@@ -107,7 +108,7 @@ class _Search:
     def __init__(self, given: Given, node: Object, wanted: Sequence[Object]) -> None:
         self._given, self._node, self._claims = given, node, wanted
         self._offers = given.catalogue.for_node(node)
-        self._selected: dict[tuple[str, DeviceId], bool] = {}
+        self._selected = given.catalogue.selected
         self._constraints = [
             [Constraint(each) for each in (claim["spec"].get("devices") or {}).get("constraints") or ()] for claim in wanted
         ]
@@ -196,13 +197,14 @@ class _Search:
                 index += len(offer.devices)
                 continue
             for device in offer.devices:
-                if index >= start and self._is_selected(request, device):
+                if index >= start:
                     yield index, device
                 index += 1
 
     def _try(self, claim: int, position: int, request: _Request, done: int, index: int, device: Device) -> bool:
         """Take the device and see whether the rest can be found; give it back if not."""
-        if not self._is_free(claim, request, device):
+        # The cheap questions first: in a busy cluster most devices are taken.
+        if not self._is_free(claim, request, device) or not self._is_selected(request, device):
             return False
         amounts = self._amounts(request, device)
         if amounts is None or not self._count(device, 1):
@@ -228,9 +230,12 @@ class _Search:
             key = (expression, device.id)
             if key not in self._selected:
                 try:
-                    self._selected[key] = self._given.select(expression, device)
+                    answer = self._given.select(expression, device)
                 except ValueError as error:
                     raise AllocationError(self._blame(request, expression, error)) from None
+                if len(self._selected) >= _ANSWERS_KEPT:
+                    self._selected.clear()
+                self._selected[key] = answer
             if not self._selected[key]:
                 return False
         return True

@@ -68,7 +68,8 @@ class Offer:
 
 
 class Catalogue:
-    """All pools, found by the node they belong to."""
+    """All pools, found by the node they belong to. ``selected`` keeps which expressions select which devices: devices do not
+    change while their catalogue lives."""
 
     def __init__(self, slices: Iterable[Object] = (), *, partitionable: bool = True) -> None:
         grouped: dict[tuple[str, str], list[Object]] = {}
@@ -77,6 +78,7 @@ class Catalogue:
             if partitionable or not (spec.get("perDeviceNodeSelection") or spec.get("sharedCounters")):
                 grouped.setdefault((spec.get("driver") or "", (spec.get("pool") or {}).get("name") or ""), []).append(each)
         self.pools: dict[tuple[str, str], Pool] = {}
+        self.selected: dict[tuple[str, DeviceId], bool] = {}
         self._local: dict[str, list[Pool]] = {}
         self._elsewhere: list[Pool] = []
         for (driver, name), members in sorted(grouped.items()):
