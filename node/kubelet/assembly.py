@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from apimachinery.meta import uid_of
@@ -265,7 +266,7 @@ def _volumes(
         used, resized = InUse(client, name, node), Resized(client, events, name)
         return Csi(config.root_dir, name, drivers, objects, tokens, clock, used, resized)
 
-    allocatable = partial(node_status.allocatable, config, given.machine)
+    allocatable = _allocatable(given)
     return VolumeManager(
         objects,
         config.root_dir,
@@ -289,6 +290,12 @@ def problems(pleg: Pleg) -> Sequence[str]:
     return [f"PLEG is not healthy: {found}"] if found else []
 
 
+def _allocatable(given: Given) -> Callable[[], Mapping[str, str]]:
+    """Neither the machine nor the configuration changes, and this is asked with every look at a pod: worked out once."""
+    known = MappingProxyType(node_status.allocatable(given.config, given.machine))
+    return lambda: known
+
+
 def _host(
     given: Given,
     cgroups: Cgroups,
@@ -299,7 +306,7 @@ def _host(
     services: Informer,
 ) -> Host:
     config, clock = given.config, given.clock
-    allocatable = partial(node_status.allocatable, config, given.machine)
+    allocatable = _allocatable(given)
     parallel = 1 if config.serialize_image_pulls else config.max_parallel_image_pulls or 1000
     return Host(
         config=config,
@@ -340,7 +347,7 @@ def _limits(given: Given) -> Node:
 
 def _cgroups(given: Given, unlimited: Callable[[Mapping[str, Any]], bool]) -> Cgroups:
     config, machine = given.config, given.machine
-    allocatable = partial(node_status.allocatable, config, machine)
+    allocatable = _allocatable(given)
     return Cgroups(
         config,
         allocatable=allocatable,

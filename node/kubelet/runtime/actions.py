@@ -52,7 +52,10 @@ class Plan:
 
     @property
     def idle(self) -> bool:
-        return self == Plan()
+        return self == _NOTHING
+
+
+_NOTHING = Plan()
 
 
 def decide(pod: Pod, observed: ObservedPod, verdicts: Mapping[str, Verdict]) -> Plan:
