@@ -179,7 +179,15 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
     allocations = Allocations(config.pod_dir, host.allocatable)
-    managers = container_manager.build(config, given.kept, runtime, pleg.pods, clock, ResourceMetrics(given.metrics))
+    managers = container_manager.build(
+        config,
+        given.kept,
+        runtime,
+        pleg.pods,
+        clock,
+        ResourceMetrics(given.metrics),
+        node_status.memory_kept(config, given.machine),
+    )
     dra = DraMetrics(given.metrics)
     dra_drivers = DraRegistry(client, given.node_name, clock, dra)
 

@@ -104,6 +104,16 @@ def pods_memory(config: KubeletConfig, machine: Machine) -> int | None:
     return quantity.parse(_less_reserved(config, machine, {})["memory"]).value()
 
 
+def memory_kept(config: KubeletConfig, machine: Machine) -> dict[str, int]:
+    """Bytes of memory, and of each size of huge pages, that are not for pods."""
+    kept = {"memory": reserved(config.thresholds(), {"memory": machine.memory_bytes}).get("memory", 0)}
+    for listed in config.reservations():
+        for name, text in listed.items():
+            if name == "memory" or name.startswith("hugepages-"):
+                kept[name] = kept.get(name, 0) + quantity.parse(text).value()
+    return kept
+
+
 def pods_pids(config: KubeletConfig, machine: Machine) -> int | None:
     """Processes and threads that all pods together may have; None where nothing is enforced or the kernel does not say."""
     if PODS not in config.enforce_node_allocatable or not machine.max_pids:

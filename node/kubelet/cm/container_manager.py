@@ -1,9 +1,10 @@
-"""CPU and topology manager as one: what the rest of the kubelet knows of them. Made by ``assembly``.
+"""CPU, memory and topology manager as one: what the rest of the kubelet knows of them. Made by ``assembly``.
 
 ``pod_sync`` calls :meth:`ContainerManager.admit` before a pod's first step and :meth:`ContainerManager.forget` after its last;
 ``runtime.containers`` asks :meth:`ContainerManager.pinning` for each container that it makes.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -21,6 +22,9 @@ from node.kubelet.cm.cpu_manager import policy as cpu_policy
 from node.kubelet.cm.cpu_manager import state as cpu_state
 from node.kubelet.cm.cpu_manager.manager import CpuManager
 from node.kubelet.cm.interface import Container, HintProvider, Pod
+from node.kubelet.cm.memory_manager import policy as memory_policy
+from node.kubelet.cm.memory_manager import state as memory_state
+from node.kubelet.cm.memory_manager.manager import MemoryManager
 from node.kubelet.cm.metrics import ResourceMetrics
 from node.kubelet.cm.topology import Topology
 from node.kubelet.cm.topology_manager import options as topology_options
@@ -37,6 +41,7 @@ class Kept:
 
     topology: Topology
     cpus: cpu_state.State
+    memory: memory_state.State
 
 
 def load(config: KubeletConfig, root: Path = machines.SYS) -> Kept:
@@ -44,24 +49,32 @@ def load(config: KubeletConfig, root: Path = machines.SYS) -> Kept:
     try:
         topology = machines.read(root)
     except ValueError as error:
-        if (config.cpu_manager_policy, config.topology_manager_policy) != (cpu_policy.NONE, topology_policy.NONE):
+        given = (config.cpu_manager_policy, config.memory_manager_policy, config.topology_manager_policy)
+        if given != (cpu_policy.NONE, memory_policy.NONE, topology_policy.NONE):
             raise OperatorError(str(error)) from None
         topology = Topology({}, {})
     try:
-        return Kept(topology, cpu_state.load(config.root_dir / cpu_state.FILE, config.cpu_manager_policy))
+        cpus = cpu_state.load(config.root_dir / cpu_state.FILE, config.cpu_manager_policy)
     except (ValueError, OSError) as error:
         raise OperatorError(f"start cpu manager error: {error}") from None
+    try:
+        memory = memory_state.load(config.root_dir / memory_state.FILE, config.memory_manager_policy)
+    except (ValueError, OSError) as error:
+        raise OperatorError(f"start memory manager error: {error}") from None
+    return Kept(topology, cpus, memory)
 
 
 class ContainerManager:
     """One per kubelet."""
 
-    def __init__(self, topology: TopologyManager, cpus: CpuManager, *, ration: bool = False) -> None:
+    def __init__(self, topology: TopologyManager, cpus: CpuManager, memory: MemoryManager, *, ration: bool = False) -> None:
         """``ration``: whether who owns CPUs is held to its CPU limit by quota all the same."""
         self.topology = topology
         self.cpus = cpus
+        self.memory = memory
         self._ration = ration
         topology.add(cpus)
+        topology.add(memory)
 
     def add(self, provider: HintProvider) -> None:
         """Have another manager take part in admission."""
@@ -77,13 +90,16 @@ class ContainerManager:
 
     def sweep(self, known: Iterable[str]) -> None:
         """Forget all pods but those."""
+        known = set(known)
         self.cpus.sweep(known)
+        self.memory.sweep(known)
 
     def pinning(self, pod: Pod, container: Container) -> Pinning:
         """Where that container is to run."""
         uid, name = uid_of(pod), str(container["name"])
         unlimited = self.cpus.owns_cpus(uid, name) and not self._ration
-        return Pinning(cpuset.show(self.cpus.cpus_for(uid, name)), unlimited=unlimited)
+        cpus, nodes = self.cpus.cpus_for(uid, name), self.memory.nodes_of(uid, name)
+        return Pinning(cpuset.show(cpus), cpuset.show(nodes), unlimited)
 
     def unlimited(self, pod: Pod) -> bool:
         """Whether a container of the pod owns CPUs, so that the pod as a whole is not held to a quota."""
@@ -91,7 +107,9 @@ class ContainerManager:
 
     async def run(self) -> None:
         """Keep containers where they belong until cancelled."""
-        await self.cpus.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cpus.run(), name="cpu manager")
+            group.create_task(self.memory.run(), name="memory manager")
 
 
 def build(
@@ -101,20 +119,23 @@ def build(
     observed: Callable[[], Mapping[str, ObservedPod]],
     clock: Clock,
     metrics: ResourceMetrics,
+    memory_kept: Mapping[str, int],
 ) -> ContainerManager:
-    """Raises OperatorError where configuration, machine and what was kept do not go together."""
+    """``memory_kept``: bytes of memory, and of each size of huge pages, that are not for pods. Raises OperatorError where
+    configuration, machine and what was kept do not go together."""
     try:
         options = topology_options.parse(config.topology_manager_policy_options)
         distances = {node: memory.distances for node, memory in kept.topology.nodes.items()}
         wanted, scope = config.topology_manager_policy, config.topology_manager_scope
         topology = TopologyManager(wanted, scope, options, kept.topology.nodes, distances, metrics)
-        policy = _cpu_policy(config, kept, topology)
+        policy, memory = _cpu_policy(config, kept, topology), _memory_policy(config, kept, topology, memory_kept)
     except ValueError as error:
         raise OperatorError(str(error)) from None
     path = config.root_dir / cpu_state.FILE
     cpus = CpuManager(policy, path, runtime, observed, clock, config.cpu_manager_reconcile_period, metrics)
     cpus.started()
-    return ContainerManager(topology, cpus, ration=not config.features.enabled("DisableCPUQuotaWithExclusiveCPUs"))
+    memories = MemoryManager(memory, config.root_dir / memory_state.FILE, metrics)
+    return ContainerManager(topology, cpus, memories, ration=not config.features.enabled("DisableCPUQuotaWithExclusiveCPUs"))
 
 
 def _cpu_policy(config: KubeletConfig, kept: Kept, topology: TopologyManager) -> cpu_policy.StaticPolicy | None:
@@ -136,5 +157,23 @@ def _cpu_policy(config: KubeletConfig, kept: Kept, topology: TopologyManager) ->
         path = config.root_dir / cpu_state.FILE
         raise ValueError(
             f'start cpu manager error: {error}; drain this node and delete the file "{path}" before the kubelet is started again'
+        ) from None
+    return made
+
+
+def _memory_policy(
+    config: KubeletConfig, kept: Kept, topology: TopologyManager, memory_kept: Mapping[str, int]
+) -> memory_policy.StaticPolicy | None:
+    if config.memory_manager_policy == memory_policy.NONE:
+        return None
+    reserved = memory_policy.reservations(kept.topology, config.reserved_memory, memory_kept)
+    made = memory_policy.StaticPolicy(kept.topology, reserved, topology, kept.memory)
+    try:
+        made.start()
+    except ValueError as error:
+        path = config.root_dir / memory_state.FILE
+        raise ValueError(
+            f'start memory manager error: {error}; drain this node and delete the file "{path}" before the kubelet is started '
+            "again"
         ) from None
     return made

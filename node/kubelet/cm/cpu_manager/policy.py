@@ -121,6 +121,7 @@ class StaticPolicy:
     def release(self, uid: str) -> bool:
         """Take everything back that the pod owns; whether the state changed."""
         owned = self.state.owned.pop(uid, None)
+        self._reusable = ("", _NOTHING) if self._reusable[0] == uid else self._reusable
         if owned is None:
             return False
         self.state.shared |= _NOTHING.union(*owned.values())
