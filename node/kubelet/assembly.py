@@ -24,9 +24,11 @@ from node.kubelet import node_status
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
 from node.kubelet.cm import container_manager
 from node.kubelet.cm.container_manager import ContainerManager
+from node.kubelet.cm.cpu_manager import policy as cpu_policy
 from node.kubelet.cm.dra.manager import DraManager
 from node.kubelet.cm.dra.metrics import DraMetrics
 from node.kubelet.cm.dra.registry import DraRegistry
+from node.kubelet.cm.memory_manager import policy as memory_policy
 from node.kubelet.cm.metrics import ResourceMetrics
 from node.kubelet.config import KubeletConfig
 from node.kubelet.config_resources import LIMITED_SWAP
@@ -52,12 +54,13 @@ from node.kubelet.probes.counts import ProbeCounts
 from node.kubelet.probes.manager import ProbeManager
 from node.kubelet.recorder import PodEvents
 from node.kubelet.resize.allocations import Allocations
+from node.kubelet.resize.plan import Fixed
 from node.kubelet.runtime import connection, dns
 from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.logs import LogRotator
 from node.kubelet.runtime.manager import RuntimeManager
-from node.kubelet.runtime.resources import Node
+from node.kubelet.runtime.resources import Node, may_swap
 from node.kubelet.shutdown.logind import Logind
 from node.kubelet.shutdown.manager import NOT_ADMITTED, NOT_READY, ShutdownManager
 from node.kubelet.sources import apiserver, static_files
@@ -178,7 +181,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     pleg = Pleg(runtime, clock, nudge, metrics.relisted)
     manager = RuntimeManager(host)
     runtime_name = given.runtime_version.partition(":")[0]
-    allocations = Allocations(config.pod_dir, host.allocatable)
+    allocations = Allocations(config.pod_dir, host.allocatable, _fixed(config, host.limits))
     managers = container_manager.build(
         config,
         given.kept,
@@ -335,6 +338,12 @@ def _host(
         host_dns=partial(_host_dns, config),
         host_file=partial(_read, "/etc/hosts"),
     )
+
+
+def _fixed(config: KubeletConfig, limits: Node) -> Fixed:
+    """What a resize cannot change on this node."""
+    owned = config.cpu_manager_policy == cpu_policy.STATIC, config.memory_manager_policy == memory_policy.STATIC
+    return Fixed(*owned, swaps=lambda pod, container: may_swap(pod, container, limits))
 
 
 def _limits(given: Given) -> Node:

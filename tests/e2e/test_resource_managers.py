@@ -1,5 +1,6 @@
 """Who asks for whole CPUs owns them: on real containers, seen from within them and from the kernel's files."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest_asyncio
 
 from apimachinery.resources import PODS
 from client import kubeconfig
+from client.rest import STRATEGIC
 from component.errors import OperatorError
 from node.kubelet.cgroups.manager import MOUNT
 from node.kubelet.cm import cpuset, topology
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loo
 
 EVERY = topology.read().all
 RESERVED = frozenset({min(EVERY)})
-WATCH = "while sleep 0.2; do grep Cpus_allowed_list /proc/self/status; done"
+WATCH = "while sleep 0.2; do grep -E '(Cpus|Mems)_allowed_list' /proc/self/status; done"
 WHOLE = {"resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}
 
 if len(EVERY) < 2:
@@ -30,10 +32,15 @@ if len(EVERY) < 2:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared() -> AsyncIterator[TestNode]:
+    nodes = sorted(topology.read().nodes)
     async with running_node(
         cpu_manager_policy="static",
         reserved_system_cpus=cpuset.show(RESERVED),
         cpu_manager_reconcile_period=1.0,
+        memory_manager_policy="Static",
+        reserved_memory=({"numaNode": nodes[0], "limits": {"memory": "1Gi"}},),
+        system_reserved={"memory": "1Gi"},
+        eviction_hard={},
         topology_manager_policy="single-numa-node",
     ) as running:
         yield running
@@ -43,15 +50,26 @@ async def shared() -> AsyncIterator[TestNode]:
 async def node(shared: TestNode) -> AsyncIterator[TestNode]:
     yield shared
     await shared.delete_everything()
+    await eventually(lambda: _nothing_owned(shared))
+
+
+async def _nothing_owned(node: TestNode) -> bool:
+    """A pod that was removed by force owns its CPU until it has ended."""
+    return "entries" not in json.loads((node.config.root_dir / "cpu_manager_state").read_text())
 
 
 async def allowed(node: TestNode, name: str) -> frozenset[int]:
-    """Where the kernel lets the container's processes run now: what it says last in its log."""
+    """Where the kernel lets the container's processes run now."""
+    return await said(node, name, "Cpus")
+
+
+async def said(node: TestNode, name: str, what: str) -> frozenset[int]:
+    """CPUs or nodes: what the container says last in its log."""
     pod = await node.pod(name)
     assert pod is not None
     folder = node.config.pod_logs_dir / f"default_{name}_{pod['metadata']['uid']}" / "main"
-    words = [path.read_text().split() for path in sorted(folder.glob("*.log"))]
-    return cpuset.parse(words[-1][-1]) if words and words[-1] else frozenset()
+    lines = [line for path in sorted(folder.glob("*.log")) for line in path.read_text().splitlines() if what in line]
+    return cpuset.parse(lines[-1].split()[-1]) if lines else frozenset()
 
 
 def quota(node: TestNode, pod: dict[str, Any], container_id: str = "") -> str:
@@ -74,6 +92,10 @@ async def test_a_pod_owns_its_cpu_and_others_leave_it(node: TestNode) -> None:
     await eventually(lambda: _owns_one(node))
     own = await allowed(node, "own")
     await eventually(lambda: _is(node, "shared", EVERY - own))
+    kept = json.loads((node.config.root_dir / "memory_manager_state").read_text())
+    (block,) = kept["entries"][made["metadata"]["uid"]]["main"]
+    assert (block["type"], block["size"]) == ("memory", 64 << 20)
+    assert await said(node, "own", "Mems") == frozenset(block["numaAffinity"])
     assert quota(node, made) in ("-1", "max"), "the pod has no need to be rationed"
     identity = before["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
     assert quota(node, made, identity) in ("-1", "max")
@@ -99,6 +121,22 @@ async def test_a_container_that_restarts_comes_back_to_its_cpu(node: TestNode) -
     await node.create_pod("next", script=WATCH, container=WHOLE)
     await node.wait_pod("next", is_ready)
     await eventually(lambda: _owns_one(node, "next"))
+
+
+async def test_what_is_owned_is_not_resized(node: TestNode) -> None:
+    await node.create_pod("fixed", script="exec sleep 1000", container=WHOLE)
+    await node.wait_pod("fixed", is_ready)
+    less = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "500m", "memory": "64Mi"}}
+    patch = {"spec": {"containers": [{"name": "main", "resources": less}]}}
+    await node.client.patch(PODS, "fixed", patch, STRATEGIC, "default", subresource="resize")
+
+    def refused(pod: dict[str, Any]) -> bool:
+        return any(each["type"] == "PodResizePending" for each in pod["status"]["conditions"])
+
+    pod = await node.wait_pod("fixed", refused)
+    (pending,) = [each for each in pod["status"]["conditions"] if each["type"] == "PodResizePending"]
+    assert pending["reason"] == "Infeasible"
+    assert pending["message"] == 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 
 
 async def test_another_policy_needs_a_drained_node(node: TestNode) -> None:

@@ -40,7 +40,10 @@ class Record:
 class Allocations:
     """One per kubelet. Only the event loop touches it."""
 
-    def __init__(self, pod_dir: Callable[[str], Path], allocatable: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self, pod_dir: Callable[[str], Path], allocatable: Callable[[], Mapping[str, str]], fixed: plan.Fixed | None = None
+    ) -> None:
+        self._fixed = fixed or plan.Fixed()
         self._pod_dir = pod_dir
         self._allocatable = allocatable
         self._records: dict[str, Record] = {}
@@ -72,7 +75,7 @@ class Allocations:
         if all(plan.same(given, record.allocated.get(name, given)) for name, given in wanted.items()):
             record.refusal = None
         else:
-            record.refusal = plan.refuse(pod, self._others(uid), self._allocatable())
+            record.refusal = plan.refuse(pod, self._others(uid), self._allocatable(), record.allocated, self._fixed)
             if record.refusal is None:
                 record.allocated = dict(wanted)
                 self._keep(uid, record)

@@ -4,12 +4,12 @@ Three things differ while a resize is under way: what the spec asks for, what th
 has been *actuated* in the runtime.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from apimachinery import quantity
-from apimachinery.objects import pods
+from apimachinery.objects import pods, qos
 from apimachinery.objects.requests import CPU, MEMORY, add, pod_requests
 from node.kubelet import admission
 from node.kubelet.sources.static_files import is_static
@@ -17,6 +17,7 @@ from node.kubelet.sources.static_files import is_static
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 DEFERRED, INFEASIBLE, ERROR = "Deferred", "Infeasible", "Error"
 _RESIZABLE = (CPU, MEMORY)
+_MEMORY = 'Memory Manager policy "Static"'
 
 Pod = Mapping[str, Any]
 Container = Mapping[str, Any]
@@ -31,6 +32,19 @@ class Refusal:
 
     reason: str
     message: str
+
+
+def _never(pod: Pod, container: Container) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What cannot change while a container runs: CPUs and memory that it owns, and how far it may swap."""
+
+    cpus: bool = False
+    memory: bool = False
+    swaps: Callable[[Pod, Container], bool] = _never
 
 
 def resizable(pod: Pod) -> Iterator[Container]:
@@ -86,10 +100,13 @@ def with_resources(container: Container, given: Resources | None) -> Container:
     return {**container, "resources": resources}
 
 
-def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str]) -> Refusal | None:
-    """Whether the node can give what the spec asks for, beside what ``others`` have been given; None if it can."""
+def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str], given: ByContainer, fixed: Fixed) -> Refusal | None:
+    """Whether the node can give what the spec asks for, beside what ``others`` have been given; None if it can. ``given``:
+    what the pod has been given itself."""
     if is_static(pod):
         return Refusal(INFEASIBLE, "In-place resize of static-pods is not supported")
+    if refused := _unchangeable(pod, given, fixed):
+        return refused
     if lacking := admission.short_of(pod, {}, allocatable, (MEMORY, CPU)):
         what = f"{lacking.name}, requested: {lacking.requested}, capacity: {lacking.capacity}"
         return Refusal(INFEASIBLE, f"Node didn't have enough capacity: {what}")
@@ -101,6 +118,35 @@ def refuse(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str]) -> R
         what = f"{lacking.name}, requested: {lacking.requested}, used: {lacking.used}, capacity: {lacking.capacity}"
         return Refusal(DEFERRED, f"Node didn't have enough resource: {what}")
     return None
+
+
+def _unchangeable(pod: Pod, given: ByContainer, fixed: Fixed) -> Refusal | None:
+    before = view(pod, given)
+    for name, container in {str(each["name"]): each for each in resizable(pod)}.items():
+        held = next(each for each in resizable(before) if each["name"] == name)
+        if _requests(container, MEMORY) == _requests(held, MEMORY) or _restarts_for(container, MEMORY):
+            continue
+        if fixed.swaps(pod, container) or fixed.swaps(before, held):
+            return Refusal(INFEASIBLE, "In-place resize of containers with swap is not supported.")
+    if qos.qos_class(pod) != qos.GUARANTEED:
+        return None
+    for resource, owned, manager in ((CPU, fixed.cpus, 'CPU Manager policy "static"'), (MEMORY, fixed.memory, _MEMORY)):
+        changed = any(
+            _requests(one, resource) != _requests(other, resource)
+            for one, other in zip(resizable(pod), resizable(before), strict=True)
+        )
+        if owned and changed:
+            return Refusal(INFEASIBLE, f"Resize is infeasible for Guaranteed Pods alongside {manager}")
+    return None
+
+
+def _requests(container: Container, resource: str) -> int | None:
+    return _amounts(resources_of(container), "requests").get(resource)
+
+
+def _restarts_for(container: Container, resource: str) -> bool:
+    policies = container.get("resizePolicy") or ()
+    return any(each["resourceName"] == resource and each.get("restartPolicy") == "RestartContainer" for each in policies)
 
 
 def restarts(container: Container, before: Resources, after: Resources) -> bool:

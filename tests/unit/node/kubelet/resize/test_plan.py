@@ -62,13 +62,56 @@ def test_a_view_shows_what_was_given_and_leaves_the_rest() -> None:
     ],
 )
 def test_a_node_gives_what_it_has(wanted: dict[str, Any], others: list[dict[str, Any]], refusal: Refusal | None) -> None:
-    assert plan.refuse(wanted, others, OFFERED) == refusal
+    assert plan.refuse(wanted, others, OFFERED, plan.asked(wanted), plan.Fixed()) == refusal
 
 
 def test_static_pods_are_not_resized() -> None:
     static = pod(container(cpu="1"))
     static["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
-    assert plan.refuse(static, [], OFFERED) == Refusal("Infeasible", "In-place resize of static-pods is not supported")
+    refusal = plan.refuse(static, [], OFFERED, plan.asked(static), plan.Fixed())
+    assert refusal == Refusal("Infeasible", "In-place resize of static-pods is not supported")
+
+
+def guaranteed(cpu: str, memory: str, **more: Any) -> dict[str, Any]:
+    listed = {"cpu": cpu, "memory": memory}
+    return pod({"name": "main", "resources": {"requests": listed, "limits": listed}, **more})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fixed", "message"),
+    [
+        pytest.param(
+            guaranteed("2", "1Gi"),
+            plan.Fixed(cpus=True),
+            'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"',
+            id="CPUs that are owned",
+        ),
+        pytest.param(
+            guaranteed("1", "2Gi"),
+            plan.Fixed(memory=True),
+            'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"',
+            id="memory that is owned",
+        ),
+        pytest.param(guaranteed("1000m", "2Gi"), plan.Fixed(cpus=True), None, id="only the other is owned"),
+        pytest.param(pod(container(cpu="2", memory="1Gi")), plan.Fixed(cpus=True, memory=True), None, id="a Burstable pod"),
+        pytest.param(
+            pod(container(cpu="1", memory="2Gi")),
+            plan.Fixed(swaps=lambda pod, container: True),
+            "In-place resize of containers with swap is not supported.",
+            id="memory of a container that may swap",
+        ),
+        pytest.param(
+            pod(container(cpu="1", memory="2Gi", resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}])),
+            plan.Fixed(swaps=lambda pod, container: True),
+            None,
+            id="it is restarted anyway",
+        ),
+    ],
+)
+def test_what_a_node_cannot_change_while_a_container_runs(wanted: dict[str, Any], fixed: plan.Fixed, message: str | None) -> None:
+    given = {"main": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}}
+    refusal = plan.refuse(wanted, [], OFFERED, given, fixed)
+    assert refusal == (Refusal("Infeasible", message) if message else None)
 
 
 @pytest.mark.parametrize(
