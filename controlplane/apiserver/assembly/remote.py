@@ -193,6 +193,9 @@ class WebhookAuthorizer:
             )
         return (Decision.DENY if status.get("denied") else Decision.NO_OPINION), reason
 
+    def unlisted(self, user: UserInfo) -> str:
+        return "webhook authorizer does not support user rule resolution"
+
     async def _ask(self, spec: dict[str, Any]) -> dict[str, Any]:
         version = f"authorization.k8s.io/{self._wanted.version}"
         review = {"apiVersion": version, "kind": "SubjectAccessReview", "metadata": {}, "spec": spec}

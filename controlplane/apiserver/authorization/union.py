@@ -27,17 +27,17 @@ class UnionAuthorizer:
                 reasons.append(reason)
         return Decision.NO_OPINION, "\n".join(reasons)
 
-    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], bool]:
-        """What the members that can list their rules allow, and whether some could not (the list is then incomplete)."""
+    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[str]]:
+        """What the members that can list their rules allow, and why others cannot: the list is incomplete then."""
         rules: list[Rule] = []
-        complete = True
+        problems: list[str] = []
         for member in self._members:
-            listing = getattr(member, "rules_for", None)
-            if listing is None:
-                complete = False
-            else:
+            listing, unlisted = getattr(member, "rules_for", None), getattr(member, "unlisted", None)
+            if listing is not None:
                 rules += listing(user, namespace)
-        return list(dict.fromkeys(rules)), complete
+            if unlisted is not None and (problem := unlisted(user)):
+                problems.append(problem)
+        return list(dict.fromkeys(rules)), problems
 
 
 class Replaceable:
@@ -49,5 +49,5 @@ class Replaceable:
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
         return await self.union.authorize(attributes)
 
-    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], bool]:
+    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[str]]:
         return self.union.rules_for(user, namespace)

@@ -196,13 +196,16 @@ async def _self_rules(call: Call, spec: Object, judges: Judges) -> Object:
     namespace = spec.get("namespace") or ""
     if not namespace:
         raise errors.bad_request("no namespace on request")
-    rules, complete = judges.authorizer.rules_for(call.user, namespace)
+    rules, problems = judges.authorizer.rules_for(call.user, namespace)
     values = [rule_value(rule) for rule in rules]
-    return {
+    found: Object = {
         "resourceRules": [value for value in values if "resources" in value],
         "nonResourceRules": [value for value in values if "nonResourceURLs" in value],
-        "incomplete": not complete,
+        "incomplete": bool(problems),
     }
+    if problems:
+        found["evaluationError"] = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return found
 
 
 _ANSWERS: dict[str, Callable[[Call, Object, Judges], Awaitable[Object]]] = {
