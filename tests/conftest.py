@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.support import runtimes
 
 # pytest-asyncio asks for "the current loop" before it makes its own. Told that there is none, asyncio makes none;
 # otherwise Python 3.11 creates one there, which is never closed and fails some later test with a ResourceWarning.
@@ -22,7 +25,18 @@ ROOT = Path(__file__).parent.parent
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Stopwatch(), "stopwatch")
+    _choose_runtime(os.environ.get("RUNTIME", ""))
     _generate()
+
+
+def _choose_runtime(name: str) -> None:
+    """Every containerd of this run is that one (``tests/support/runtimes.py``)."""
+    if not name:
+        return
+    if not runtimes.is_fetched(name):
+        known = ", ".join(runtimes.SUITES)
+        raise pytest.UsageError(f"RUNTIME={name}: there is no such runtime here ({known}); `make runtimes` fetches them")
+    os.environ["PATH"] = runtimes.search_path(name)
 
 
 def _generate() -> None:

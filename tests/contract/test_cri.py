@@ -14,6 +14,7 @@ from cri.fake import Behaviour, FakeContainer, FakeContainerd
 from cri.images import GrpcImages
 from cri.interface import ExecResult, ImageService, RuntimeService
 from cri.runtime import GrpcRuntime
+from tests.support import runtimes
 from tests.support.containerd import BUSYBOX, running_containerd
 from tests.support.netns import own_network_namespace
 from tests.support.node import own_cgroups
@@ -41,7 +42,7 @@ def _fake_behaviour(config: pb.ContainerConfig) -> Behaviour:
     return Behaviour(exit_after=0.01, exit_code=7) if "exit 7" in script else Behaviour()
 
 
-@pytest.fixture(params=["fake", pytest.param("containerd", marks=pytest.mark.e2e)])
+@pytest.fixture(params=["fake", *(pytest.param(name, marks=pytest.mark.e2e) for name in ("containerd", *runtimes.SUITES))])
 async def services(request: pytest.FixtureRequest) -> AsyncIterator[Services]:
     if request.param == "fake":
         fake = FakeContainerd(clock=RealClock(), behave=_fake_behaviour, run=_fake_run)
@@ -49,7 +50,8 @@ async def services(request: pytest.FixtureRequest) -> AsyncIterator[Services]:
         yield Services(fake, fake)
         return
     with own_network_namespace(), own_cgroups(CGROUPS):
-        async with running_containerd() as running:
+        other = "" if request.param == "containerd" else request.param
+        async with running_containerd(runtime=other) as running:
             running.write_bridge_network()
             channel = Channel(running.endpoint)
             runtime = GrpcRuntime(channel)
@@ -199,9 +201,20 @@ async def test_a_handler_is_one_that_the_runtime_has(services: Services) -> None
 async def test_events_are_optional(services: Services) -> None:
     version = await services.runtime.version()
     assert version.runtime_api_version == "v1"
+    events = aiter(services.runtime.events())
     if version.runtime_version.startswith(("1.6", "v1.6")):
         with pytest.raises(errors.UnimplementedError):
-            await anext(aiter(services.runtime.events()))
+            await anext(events)
+        return
+    first = asyncio.ensure_future(anext(events))
+    config = _sandbox()
+    sandbox = await services.runtime.run_pod_sandbox(config)
+    container = await services.runtime.create_container(sandbox, _container("exec sleep 1000"), config)
+    await services.runtime.start_container(container)
+    async with asyncio.timeout(20):
+        seen = await first
+        while (seen.container_id, seen.container_event_type) != (container, pb.CONTAINER_STARTED_EVENT):
+            seen = await anext(events)
 
 
 async def test_the_cgroup_driver_is_told_since_version_2(services: Services) -> None:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from bootstrap import containerd, images
+from tests.support import runtimes
 
 BUSYBOX = "docker.io/library/busybox:1.35"
 
@@ -29,6 +30,7 @@ class RunningContainerd:
     where: containerd.Layout
     data_dir: Path
     pid: int
+    environment: Mapping[str, str]
 
     @property
     def endpoint(self) -> str:
@@ -40,7 +42,7 @@ class RunningContainerd:
         own = images.File("made-for", reference.encode())
         images.write_archive([images.busybox_image(reference, ["sh"], extra=[own])], archive)
         command = ["ctr", "--address", str(self.where.socket), "--namespace", "k8s.io", "images", "import", str(archive)]
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, env=self.environment)
 
     def write_bridge_network(self, subnet: str = "10.244.0.0/24", bridge: str = "cni0") -> None:
         """A CNI configuration for tests that run without a kubelet."""
@@ -67,22 +69,29 @@ def require_containerd() -> None:
 
 
 @asynccontextmanager
-async def running_containerd(wrap: Sequence[str] = (), *, systemd_cgroup: bool = False) -> AsyncIterator[RunningContainerd]:
+async def running_containerd(
+    wrap: Sequence[str] = (), *, systemd_cgroup: bool = False, runtime: str = ""
+) -> AsyncIterator[RunningContainerd]:
     """Start one with the pause and busybox images imported; kill it, its shims and mounts at the end.
 
     ``wrap`` comes before its command line, as ``nsenter --net=... --``. ``systemd_cgroup``: systemd makes its cgroups.
+    ``runtime``: another than the machine's own, of ``tests.support.runtimes``.
     """
     require_containerd()
+    runtimes.require(runtime)
+    environment = runtimes.environment(runtime)
     data_dir = Path(tempfile.mkdtemp(prefix="pyb-cd-", dir="/tmp"))
     process: asyncio.subprocess.Process | None = None
     try:
         where = containerd.layout(data_dir)
-        version = await _output("containerd", "--version")
+        version = await _output("containerd", "--version", environment=environment)
         containerd.write_config(where, containerd.minor_version(version), systemd_cgroup=systemd_cgroup)
         with (data_dir / "containerd.log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(*wrap, *containerd.command(where), stdout=log, stderr=log)
-        await _import_images(where, data_dir)
-        yield RunningContainerd(where, data_dir, process.pid)
+            process = await asyncio.create_subprocess_exec(
+                *wrap, *containerd.command(where), stdout=log, stderr=log, env=environment
+            )
+        await _import_images(where, data_dir, environment)
+        yield RunningContainerd(where, data_dir, process.pid, environment)
     finally:
         if process is not None and process.returncode is None:
             process.kill()
@@ -90,13 +99,15 @@ async def running_containerd(wrap: Sequence[str] = (), *, systemd_cgroup: bool =
         await asyncio.to_thread(clean_up, data_dir)
 
 
-async def _import_images(where: containerd.Layout, data_dir: Path) -> None:
+async def _import_images(where: containerd.Layout, data_dir: Path, environment: Mapping[str, str]) -> None:
     applets = (await _output(str(images.BUSYBOX), "--list")).split()
     archive = data_dir / "images.tar"
     images.write_archive([images.pause_image(where.sandbox_image), images.busybox_image(BUSYBOX, applets)], archive)
     command = ["ctr", "--address", str(where.socket), "--namespace", "k8s.io", "images", "import", str(archive)]
     for _ in range(100):
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
         output, _ = await process.communicate()
         if process.returncode == 0:
             return
@@ -104,8 +115,8 @@ async def _import_images(where: containerd.Layout, data_dir: Path) -> None:
     raise RuntimeError(f"containerd did not come up: {output.decode()}\n{(data_dir / 'containerd.log').read_text()}")
 
 
-async def _output(*command: str) -> str:
-    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+async def _output(*command: str, environment: Mapping[str, str] | None = None) -> str:
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
     output, _ = await process.communicate()
     return output.decode()
 

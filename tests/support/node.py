@@ -138,24 +138,26 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 
 @asynccontextmanager
 async def running_node(
-    apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver, **changes: Any
+    apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver, *, runtime: str = "", **changes: Any
 ) -> AsyncIterator[TestNode]:
-    """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours. The environment's CGROUP_DRIVER is
+    """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours,
+    ``runtime`` another containerd than this machine's. The environment's CGROUP_DRIVER is
     that of runtime and kubelet where ``changes`` name none."""
     driver = changes.setdefault("cgroup_driver", os.environ.get("CGROUP_DRIVER", "cgroupfs"))
     with own_network_namespace() as namespace, own_cgroups(namespace):
-        async with running_containerd(systemd_cgroup=driver == "systemd") as runtime, apiserver() as server:
-            root = Path(runtime.data_dir, "kubelet")
+        made = running_containerd(systemd_cgroup=driver == "systemd", runtime=runtime)
+        async with made as containerd, apiserver() as server:
+            root = Path(containerd.data_dir, "kubelet")
             config = KubeletConfig(
                 node_name=NODE_NAME,
                 address="127.0.0.1",
                 healthz_port=0,
                 root_dir=root,
                 pod_logs_dir=root / "pod-logs",
-                runtime_endpoint=runtime.endpoint,
+                runtime_endpoint=containerd.endpoint,
                 node_ip="127.0.0.1",
                 pod_cidr="10.244.1.0/24",
-                cni_conf_dir=runtime.where.cni_conf_dir,
+                cni_conf_dir=containerd.where.cni_conf_dir,
                 cgroup_root=f"/{namespace}",
                 cluster_domain="cluster.local",
                 client_ca_file=server.ca_file,
@@ -163,7 +165,7 @@ async def running_node(
             config = _replaced(config, changes)
             async with Client(kubeconfig.load(server.kubeconfig), component="test") as client, asyncio.TaskGroup() as group:
                 await _service_account(client, server)
-                node = TestNode(server, runtime, client, config, _group=group)
+                node = TestNode(server, containerd, client, config, _group=group)
                 try:
                     await node.start_kubelet()
                     await _node_ready(client)
