@@ -84,7 +84,9 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
 def with_runtime(settings: Settings) -> Settings:
     """With what a runtime that is not ours says of itself. Raises click.ClickException when it does not answer."""
     facts = external.ask(settings.containerd) if settings.containerd else Facts()
-    return replace(settings, cni_conf_dir=facts.cni_conf_dir, sandbox_image=facts.sandbox_image)
+    return replace(
+        settings, cni_conf_dir=facts.cni_conf_dir, sandbox_image=facts.sandbox_image, systemd_cgroup=facts.systemd_cgroup
+    )
 
 
 def check_same_runtime(layout: Layout, before: Settings, settings: Settings) -> None:

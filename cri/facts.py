@@ -1,6 +1,7 @@
 """What a runtime says of itself beyond CRI: the ``config`` that containerd adds to a verbose status. A hint, never needed.
 
-``up --containerd`` reads where pod networks are configured; the kubelet's image collection which image sandboxes start from.
+``up --containerd`` reads where pod networks are configured and whether systemd makes the cgroups (CRI itself tells only since
+containerd 2); the kubelet's image collection which image sandboxes start from.
 """
 
 import json
@@ -14,6 +15,7 @@ class Facts:
 
     cni_conf_dir: str = ""
     sandbox_image: str = ""
+    systemd_cgroup: bool = False
 
 
 def parse(config: str) -> Facts:
@@ -26,4 +28,7 @@ def parse(config: str) -> Facts:
         return Facts()
     cni = told.get("cni") or {}
     image = told.get("sandboxImage") or (told.get("pinnedImages") or {}).get("sandbox") or ""
-    return Facts(str(cni.get("confDir") or ""), str(image))
+    runtimes = told.get("containerd") or {}
+    default = (runtimes.get("runtimes") or {}).get(runtimes.get("defaultRuntimeName")) or {}
+    systemd = (default.get("options") or {}).get("SystemdCgroup") is True
+    return Facts(str(cni.get("confDir") or ""), str(image), systemd)

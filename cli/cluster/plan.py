@@ -119,6 +119,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         f"--root-dir={layout.kubelet}",
         f"--pod-logs-dir={layout.pod_logs}",
         f"--cgroup-root={layout.cgroup_root}",
+        *(["--cgroup-driver=systemd"] if settings.systemd_cgroup else []),
         f"--hostname-override={settings.node_name}",
         f"--node-ip={settings.node_ip}",
         f"--port={settings.kubelet_port}",

@@ -37,6 +37,7 @@ class Settings:
     cni_bin_dir: str = "/usr/lib/cni"
     cni_conf_dir: str = ""  # where a runtime of somebody else's looks for pod networks; ours looks in the data directory
     sandbox_image: str = ""  # what that runtime starts for a pod; ours is told
+    systemd_cgroup: bool = False  # whether that runtime lets systemd make the cgroups; ours does not
     containerd_program: str = "containerd"
     v: int = 2
 

@@ -81,9 +81,15 @@ def runtime_leftovers(marker: str) -> dict[int, str]:
 
 
 def cgroup_folders(name: str) -> list[Path]:
-    """Where the cgroup ``name`` (absolute, as in ``--cgroup-root``) is, in every hierarchy that has it."""
-    tops = [Path(mount.point + name) for mount in mountinfo.read() if mount.kind in ("cgroup", "cgroup2")]
+    """Where the cgroup ``name`` (absolute, as in ``--cgroup-root``) is, in every hierarchy that has it, also as a slice."""
+    points = [mount.point for mount in mountinfo.read() if mount.kind in ("cgroup", "cgroup2")]
+    tops = [Path(point + each) for point in points for each in (name, f"/{_slice(name)}")]
     return [top for top in tops if top.is_dir()]
+
+
+def _slice(name: str) -> str:
+    """What systemd calls it, where that makes the cgroups."""
+    return name.strip("/").replace("-", "_") + ".slice"
 
 
 def kill_cgroup(name: str, seconds: float = 5.0) -> int:
@@ -111,7 +117,9 @@ def _processes_in(top: Path) -> list[int]:
 
 
 def remove_cgroups(name: str) -> None:
-    """Remove the cgroup ``name`` from every hierarchy; a busy one stays."""
+    """Remove the cgroup ``name`` from every hierarchy; a busy one stays. Slices are systemd's to stop."""
+    if any(top.name == _slice(name) for top in cgroup_folders(name)) and Path("/run/systemd/system").is_dir():
+        subprocess.run(["systemctl", "stop", _slice(name)], check=False, capture_output=True)
     for top in cgroup_folders(name):
         # a cgroup's files cannot be removed, its directories only from the leaves up
         for folder, _, _ in os.walk(top, topdown=False):

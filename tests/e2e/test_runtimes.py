@@ -4,6 +4,7 @@ What a runtime can do, it says; what it cannot do, is refused by name and not le
 """
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -61,7 +62,7 @@ async def test_an_image_can_be_a_volume(node: TestNode) -> None:
     if not await _is_version_2(node):
         pytest.skip("image volumes came with containerd 2.1")
     volume = {"name": "tools", "image": {"reference": BUSYBOX, "pullPolicy": "IfNotPresent"}}
-    mount = {"volumeMounts": [{"name": "tools", "mountPath": "/tools"}]}
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "tools", "mountPath": "/tools"}]}
     script = (
         "ls /tools/bin | head -n 1 > /dev/termination-log; touch /tools/x 2>/dev/null && echo writable >> /dev/termination-log"
     )

@@ -20,6 +20,10 @@ from cri.facts import Facts, parse
             '{"cni": {"confDir": "/etc/cni/net.d"}, "pinnedImages": {"sandbox": "registry.k8s.io/pause:3.10"}}',
             Facts("/etc/cni/net.d", "registry.k8s.io/pause:3.10"),
         ),
+        (
+            '{"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {"SystemdCgroup": true}}}}}',
+            Facts(systemd_cgroup=True),
+        ),
         ('{"cni": null}', Facts()),
         ("[]", Facts()),
         ("no JSON", Facts()),
