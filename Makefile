@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha misbehave lint format bench bench-pods
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -40,6 +40,12 @@ robustness: setup-dev ## RUNS (10) histories under faults, judged and noted in d
 
 ha: setup-dev ## kill every process of a highly available control plane in turn for MINUTES (5), and judge (root)
 	@.venv/bin/python -m tests.ha.run --minutes $(if $(filter command environment,$(firstword $(origin MINUTES))),$(MINUTES),5)
+
+runtimes: setup-dev ## fetch other containerds (1.7, 2) and run the kubelet's tests on each (root)
+	@.venv/bin/python -m tests.runtimes.run
+
+vm: setup-dev ## the kubelet's tests in a small machine with systemd and cgroup v2, both cgroup drivers (root)
+	@.venv/bin/python -m tests.vm.run $(VM)
 
 lint: setup-dev ## style, types, import boundaries
 	@.venv/bin/ruff check .
