@@ -22,6 +22,7 @@ from component.metrics import Registry
 from component.process import RealRunner
 from node.kubelet import node_status
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
+from node.kubelet.cgroups.systemd import Slices
 from node.kubelet.cm import container_manager
 from node.kubelet.cm.container_manager import ContainerManager
 from node.kubelet.cm.cpu_manager import policy as cpu_policy
@@ -94,6 +95,8 @@ class Given:
     machine: Machine
     metrics: Registry
     kept: container_manager.Kept
+    slices: Slices
+    """Who makes cgroups when the driver is systemd."""
 
     @property
     def node_name(self) -> str:
@@ -372,6 +375,7 @@ def _cgroups(given: Given, unlimited: Callable[[Mapping[str, Any]], bool]) -> Cg
         pods_pids=node_status.pods_pids(config, machine),
         node=_limits(given),
         unlimited=unlimited,
+        slices=given.slices,
     )
 
 

@@ -24,6 +24,7 @@ from cri.errors import RuntimeServiceError
 from node.kubelet import machine
 from node.kubelet.assembly import Given, Parts, assemble, problems
 from node.kubelet.certificate.manager import Certificates
+from node.kubelet.cgroups.systemd import Systemd
 from node.kubelet.cm import container_manager
 from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
@@ -68,7 +69,7 @@ class Kubelet:
         if self._config.ignored:
             _log.warning("Settings without effect in this kubelet", fields=list(self._config.ignored))
         config = self._config = await asyncio.to_thread(self._prepare)
-        link = connection.Connection(config.runtime_endpoint, config.image_endpoint)
+        link, slices = connection.Connection(config.runtime_endpoint, config.image_endpoint), Systemd()
         try:
             kept = await asyncio.to_thread(container_manager.load, config)
             version = await connection.wait_for_runtime(link.runtime, self._clock)
@@ -81,8 +82,10 @@ class Kubelet:
                 client.count_requests(metrics)
                 config.features.expose(metrics)
                 certificates.start(client, metrics)
-                await self._work(certificates, Given(config, self._clock, client, link, version, facts, metrics, kept))
+                given = Given(config, self._clock, client, link, version, facts, metrics, kept, slices)
+                await self._work(certificates, given)
         finally:
+            slices.close()
             await link.close()
 
     def _prepare(self) -> KubeletConfig:

@@ -81,16 +81,7 @@ def _open(end: int) -> bool:
 @asynccontextmanager
 async def running_logind(folder: Path, delay: float = 60.0) -> AsyncIterator[Logind]:
     """Skips, saying why, where there is no D-Bus daemon."""
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("dbus-daemon is not installed (make setup-dev)")
-    socket, config = folder / "bus.sock", folder / "bus.conf"
-    config.write_text(_CONFIG.format(socket=socket))
-    daemon = await asyncio.create_subprocess_exec("dbus-daemon", f"--config-file={config}", "--nofork", "--nopidfile")
-    try:
-        async with asyncio.timeout(10):
-            while not socket.exists():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        address = f"unix:path={socket}"
+    async with running_bus(folder) as address:
         bus = await MessageBus(bus_address=address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True).connect()
         logind = Logind(address, bus, delay, [], [])
         bus.add_message_handler(logind.answer)
@@ -101,6 +92,21 @@ async def running_logind(folder: Path, delay: float = 60.0) -> AsyncIterator[Log
         finally:
             bus.disconnect()
             logind.close()
+
+
+@asynccontextmanager
+async def running_bus(folder: Path) -> AsyncIterator[str]:
+    """A D-Bus daemon of its own; its address. Skips, saying why, where there is none."""
+    if shutil.which("dbus-daemon") is None:
+        pytest.skip("dbus-daemon is not installed (make setup-dev)")
+    socket, config = folder / "bus.sock", folder / "bus.conf"
+    config.write_text(_CONFIG.format(socket=socket))
+    daemon = await asyncio.create_subprocess_exec("dbus-daemon", f"--config-file={config}", "--nofork", "--nopidfile")
+    try:
+        async with asyncio.timeout(10):
+            while not socket.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        yield f"unix:path={socket}"
     finally:
         daemon.kill()
         await daemon.wait()

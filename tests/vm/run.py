@@ -25,7 +25,8 @@ from tests.vm import image
 SHORT = ["tests/e2e/test_cgroup_v2.py", "tests/contract/test_cri.py"]
 LONG = ["tests/e2e/test_kubelet.py", "tests/e2e/test_kubelet_edges.py", "tests/e2e/test_kubelet_eviction.py"]
 _SKIPPED = {".git", ".cache", ".venv", ".venv-fuzz", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache"}
-_LEAVE_OUT = re.compile(r"SELinux:|\x1b")
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|\][0-9;]*(\x07|\x1b\\)?)")  # systemd resets its console
+_MEMORY = "/dev/shm"  # where the machine's memory is a file: on a tmpfs, or it is written to disk
 
 
 def main() -> int:
@@ -59,10 +60,10 @@ def _pack(target: Path, settings: dict[str, str]) -> None:
 def _boot(scratch: Path, sources: Path, memory: int, seconds: float) -> int:
     """The exit code of what ran inside; 124 when it was given up."""
     disks = [f"ubd0={scratch}/written,{image.IMAGE}", f"ubd1r={sources}", "root=/dev/ubda", "rw"]
-    consoles = ["con0=null,fd:1", "con1=null", "con=null", "ssl=null", "quiet"]
+    consoles = ["con0=null,fd:1", "con1=null", "con=null", "ssl=null", "quiet", "loglevel=1"]
     command = [str(image.KERNEL), f"mem={memory}M", "seccomp=on", *disks, *consoles]
     began, code = time.monotonic(), 1
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(scratch), "TMPDIR": str(scratch)}
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(scratch), "TMPDIR": _MEMORY}
     machine = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -78,10 +79,11 @@ def _boot(scratch: Path, sources: Path, memory: int, seconds: float) -> int:
         assert machine.stdout is not None
         giving_up.start()
         for line in machine.stdout:
-            if found := re.match(r"vm: exit (\d+)", line):
+            text = _ESCAPES.sub("", line.rstrip())
+            if found := re.match(r"vm: exit (\d+)", text):
                 code = int(found[1])
-            if not _LEAVE_OUT.search(line.replace("\x1b[!p\x1b]104\x1b[?7h", "")):
-                print(line.rstrip(), flush=True)
+            if text and not text.startswith("SELinux:"):
+                print(text, flush=True)
     finally:
         giving_up.cancel()
         _end(machine)

@@ -41,7 +41,7 @@ class Cgroups:
         """``pods_memory``, ``pods_pids``: bytes, and processes, that all pods together may have; None does not bound them.
         ``unlimited``: whether a pod needs no quota because it owns CPUs. ``slices``: who makes them when the driver is
         systemd."""
-        self._slices = (slices or systemd.Systemd()) if config.cgroup_driver == "systemd" else None
+        self._slices = slices if config.cgroup_driver == "systemd" else None
         self._config = config
         self._pods_memory = pods_memory
         self._pods_pids = pods_pids

@@ -108,7 +108,8 @@ class Systemd:
         except SystemdError:
             return
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Leave the bus; slices stay."""
         if self._bus is not None:
             self._bus.disconnect()
             self._bus = None
