@@ -70,7 +70,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "CloudControllerManagerWebhook DRANodeAllocatableResources EventedPLEG GangScheduling "
         "ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory "
         "KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity NativeHistograms "
-        "PodAndContainerStatsFromCRI PodLogsQuerySplitStreams ReduceDefaultCrashLoopBackOffDecay "
+        "PodAndContainerStatsFromCRI PodLevelResourceManagers PodLogsQuerySplitStreams ReduceDefaultCrashLoopBackOffDecay "
         "RelaxedServiceNameValidation ResourceHealthStatus RuntimeClassInImageCriApi "
         "ShardedListAndWatch StorageCapacityScoring StrictIPCIDRValidation TaintTolerationComparisonOperators "
         "TopologyManagerPolicyAlphaOptions UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport "

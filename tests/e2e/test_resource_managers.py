@@ -13,7 +13,8 @@ from apimachinery.resources import PODS
 from client import kubeconfig
 from client.rest import STRATEGIC
 from component.errors import OperatorError
-from node.kubelet.cgroups.manager import MOUNT
+from node.kubelet.cgroups.manager import MOUNT, Cgroups
+from node.kubelet.cgroups.plan import cpu_weight
 from node.kubelet.cm import cpuset, topology
 from node.kubelet.kubelet import Kubelet
 from tests.support.control_plane import eventually
@@ -137,6 +138,39 @@ async def test_what_is_owned_is_not_resized(node: TestNode) -> None:
     (pending,) = [each for each in pod["status"]["conditions"] if each["type"] == "PodResizePending"]
     assert pending["reason"] == "Infeasible"
     assert pending["message"] == 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+
+
+async def test_what_is_reserved_is_bounded_in_the_kernel(node: TestNode) -> None:
+    """In the cgroups of this machine, below the root that this test owns."""
+    root = node.config.cgroup_root
+    cgroups = Cgroups(
+        replace(
+            node.config,
+            enforce_node_allocatable=("pods", "system-reserved", "kube-reserved-compressible"),
+            system_reserved={"cpu": "500m", "memory": "256Mi", "pid": "1000"},
+            kube_reserved={"cpu": "250m", "memory": "256Mi"},
+            reserved_system_cpus="",
+            system_reserved_cgroup=f"{root}/system",
+            kube_reserved_cgroup=f"{root}/kube",
+        ),
+        allocatable=lambda: {"cpu": "1"},
+        pods_pids=20_000,
+    )
+    hierarchies = [MOUNT / each for each in ("cpu", "memory", "pids")] if cgroups.version == 1 else [MOUNT]
+    for folder in (Path(hierarchy, root.strip("/"), name) for hierarchy in hierarchies for name in ("system", "kube")):
+        folder.mkdir()
+    await cgroups.enforce()
+
+    def said(name: str, old: tuple[str, str], new: str) -> str:
+        hierarchy, file = (MOUNT / old[0], old[1]) if cgroups.version == 1 else (MOUNT, new)
+        return Path(hierarchy, root.strip("/"), name, file).read_text().strip()
+
+    memory, pids = ("memory", "memory.limit_in_bytes"), ("pids", "pids.max")
+    assert said("kubepods", pids, "pids.max") == "20000"
+    assert said("system", memory, "memory.max") == str(256 << 20)
+    assert said("system", pids, "pids.max") == "1000"
+    assert said("kube", memory, "memory.max") != str(256 << 20)
+    assert said("kube", ("cpu", "cpu.shares"), "cpu.weight") == ("256" if cgroups.version == 1 else str(cpu_weight(256)))
 
 
 async def test_another_policy_needs_a_drained_node(node: TestNode) -> None:

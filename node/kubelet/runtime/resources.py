@@ -81,6 +81,9 @@ def container_resources(
     """CRI's resources of one container."""
     given = container.get("resources") or {}
     requests, limits = amounts(given.get("requests")), amounts(given.get("limits"))
+    for name, number in amounts((pods.spec_of(pod).get("resources") or {}).get("limits")).items():
+        if name in (CPU, MEMORY) and not limits.get(name):
+            limits[name] = number  # the pod's own limit is one for each of its containers
     made = pb.LinuxContainerResources(
         cpu_shares=cpu_shares(requests.get(CPU) or limits.get(CPU, 0)),
         cpu_period=node.quota_period if node.quota else 0,

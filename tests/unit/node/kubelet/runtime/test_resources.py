@@ -52,6 +52,14 @@ def test_a_container_out_of_memory_goes_whole_or_not() -> None:
     assert "memory.oom.group" not in resources.container_resources(pod(), container(), Node()).unified
 
 
+def test_a_pods_own_limits_are_those_of_containers_without_one() -> None:
+    bounded, free = container("a", resources={"limits": {"memory": "1Gi"}}), container("b")
+    both = pod(containers=[bounded, free], resources={"limits": {"cpu": "2", "memory": "2Gi", "hugepages-2Mi": "4Mi"}})
+    one, other = (resources.container_resources(both, each, Node(8 * GI, hugepages=(2 << 20,))) for each in (bounded, free))
+    assert (one.cpu_quota, one.memory_limit_in_bytes) == (200_000, GI)
+    assert (other.cpu_quota, other.memory_limit_in_bytes, other.hugepage_limits[0].limit) == (200_000, 2 * GI, 0)
+
+
 def test_who_owns_cpus_is_not_rationed() -> None:
     one = container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})
     made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI), Pinning("2-3", "0", unlimited=True))
