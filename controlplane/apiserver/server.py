@@ -14,6 +14,7 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
 from component import logs
+from controlplane.apiserver.refusal import Refusal
 from controlplane.apiserver.wire.reply import Answer
 from controlplane.apiserver.wire.turns import take_turn
 
@@ -27,7 +28,7 @@ HEAD_SECONDS = (
     32.0  # from its first byte, or from the start of the connection, until a request's head must be there, as upstream's
 )
 KEEPALIVE_SECONDS = 180.0
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 36\r\n"
 _TOO_LARGE += b"Connection: close\r\n\r\n431 Request Header Fields Too Large\n"
 
 
@@ -81,6 +82,7 @@ class Connection(RequestHandler):
         if self._head > MAX_HEAD:
             if self.transport is not None:
                 self.transport.write(_TOO_LARGE)
+            self._refuse()
             self.force_close()
             return
         if self._head_late is None:
@@ -88,6 +90,11 @@ class Connection(RequestHandler):
         if self._head > USUAL_HEAD and self.transport is not None:
             self.transport.pause_reading()
             self._reading = self._loop.create_task(self._read_on(self.transport), name="read-large-head")
+
+    def _refuse(self) -> None:
+        """Read nothing any more, whatever aiohttp does until the connection is closed."""
+        if self.transport is not None and self._manager is not None:
+            self.transport = cast("asyncio.Transport", Refusal(self.transport, cast("Server", self._manager).leaving))
 
     async def _read_on(self, transport: asyncio.Transport) -> None:
         """Heads that are larger than any good one are read one after the other, whoever sends how many of them."""
@@ -108,6 +115,7 @@ class Connection(RequestHandler):
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         status = 431 if isinstance(exc, LineTooLong) else status
+        self._refuse()
         _log.v(2, "Refused what is not HTTP", remote=request.remote, status=status, reason=type(exc).__name__)
         answer = web.Response(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
         answer.force_close()
@@ -116,6 +124,15 @@ class Connection(RequestHandler):
 
 class Server(web.Server):
     """aiohttp's low-level server without a router: half the cost of ``web.Application`` for a small answer."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.leaving: set[Refusal] = set()
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        await super().shutdown(timeout)
+        for each in list(self.leaving):
+            each.cut()
 
     def __call__(self) -> RequestHandler:
         return Connection(self, loop=self._loop, **self._kwargs)

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,27 @@ def test_many_large_bodies_at_once_and_uploads_that_break_off(server: tuple[Benc
     for thread in threads:
         thread.join()
     assert answers == [b"HTTP/1.1 422"] * 12
+
+
+def test_who_floods_is_told_so_and_not_read_any_more(server: tuple[Bench, Daemon]) -> None:
+    """Not even to close the connection in good order: what is sent after the refusal stays with the client."""
+    keys, _ = server
+    context = ssl.create_default_context(cafile=str(keys.pki / "ca.crt"))
+    plain = socket.create_connection(("127.0.0.1", keys.port), timeout=5)
+    taken = [0]
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+
+        def flood() -> None:
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+            with suppress(OSError):  # cut off
+                while taken[0] < 400 << 20:
+                    connection.sendall(b"X-A: " + b"a" * 60_000 + b"\r\n")
+                    taken[0] += 60_000
+
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        assert b" 431 " in connection.recv(65536)
+        before = taken[0]
+        flooding.join(10)
+        assert not flooding.is_alive()
+    assert taken[0] - before < 20 << 20  # what the kernel holds for both ends
