@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from component import strict
 from component.errors import OperatorError
 from controlplane.apiserver.authentication.claims import Mapper
 from controlplane.apiserver.authentication.issuers import ALGORITHMS, Issuer, checked
@@ -22,6 +23,26 @@ _MOST_ISSUERS = 64
 _MOST_BYTES = 1 << 20
 _KEY = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[a-z0-9!$&'()*+,;=:@._~%/-]+")
 _RESERVED = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
+_CLAIM: strict.Shape = {"claim": None, "prefix": None, "expression": None}
+_SHAPE: strict.Shape = {
+    "jwt": [
+        {
+            "issuer": dict.fromkeys(
+                ("url", "discoveryURL", "certificateAuthority", "audiences", "audienceMatchPolicy", "egressSelectorType")
+            ),
+            "claimValidationRules": [dict.fromkeys(("claim", "requiredValue", "expression", "message"))],
+            "claimMappings": {
+                "username": _CLAIM,
+                "groups": _CLAIM,
+                "uid": {"claim": None, "expression": None},
+                "extra": [{"key": None, "valueExpression": None}],
+            },
+            "userValidationRules": [{"expression": None, "message": None}],
+        }
+    ],
+    "anonymous": {"enabled": None, "conditions": [{"path": None}]},
+}
+_EGRESS = ("controlplane", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +56,7 @@ class AuthenticationConfiguration:
 
 def read(data: bytes, own_issuers: Sequence[str] = ()) -> AuthenticationConfiguration:
     """``own_issuers`` are those of service account tokens, which no other may be called. Raises OperatorError."""
-    document = document_of(data, FLAG, "AuthenticationConfiguration", VERSIONS)
+    document = document_of(data, FLAG, "AuthenticationConfiguration", VERSIONS, _SHAPE)
     listed = document.get("jwt") or []
     if not isinstance(listed, list):
         raise OperatorError(f"{FLAG}: jwt: must be a list")
@@ -54,17 +75,23 @@ def read(data: bytes, own_issuers: Sequence[str] = ()) -> AuthenticationConfigur
     return AuthenticationConfiguration(issuers, *_anonymous(document.get("anonymous")))
 
 
-def document_of(data: bytes, flag: str, kind: str, versions: Sequence[str]) -> dict[str, Any]:
-    """The YAML of a configuration file of the API server. Raises OperatorError."""
+def document_of(data: bytes, flag: str, kind: str, versions: Sequence[str], shape: strict.Shape) -> dict[str, Any]:
+    """The YAML of a configuration file of the API server, taken at its word. Raises OperatorError."""
     if len(data) > _MOST_BYTES:
         raise OperatorError(f"{flag}: larger than {_MOST_BYTES} bytes")
     try:
-        document = yaml.safe_load(data)
+        document = strict.load(data)
     except yaml.YAMLError as error:
         raise OperatorError(f"{flag}: not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise OperatorError(f"{flag}: {error}") from None
     known = [f"{_GROUP}/{version}" for version in versions]
     if not isinstance(document, dict) or document.get("kind") != kind or document.get("apiVersion") not in known:
         raise OperatorError(f"{flag}: must be of kind {kind}, apiVersion {' or '.join(known)}")
+    try:
+        strict.check(document, {"kind": None, "apiVersion": None, **shape})
+    except ValueError as error:
+        raise OperatorError(f"{flag}: {error}") from None
     return document
 
 
@@ -99,6 +126,10 @@ def _issuer(where: str, given: Any) -> Issuer:
             f"{where}.issuer.audienceMatchPolicy: Invalid value: {policy!r}:"
             " audienceMatchPolicy must be MatchAny for multiple audiences"
         )
+    egress = issuer.get("egressSelectorType") or ""  # without an egress selector every connection is direct
+    if egress and egress not in _EGRESS:
+        text = f"must be one of {', '.join(_EGRESS)}"
+        raise OperatorError(f"{where}.issuer.egressSelectorType: Invalid value: {egress!r}: {text}")
     required, claim_rules = _claim_rules(where, given.get("claimValidationRules") or ())
     username = _mapping(where, "username", mappings.get("username") or {}, prefixed=True)
     groups = _mapping(where, "groups", mappings.get("groups") or {}, prefixed=True, optional=True)

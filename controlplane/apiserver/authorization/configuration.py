@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from apimachinery import names
+from component import strict
 from component.errors import OperatorError
 from component.flags import parse_duration
 from controlplane.apiserver.authorization.entries import AuthorizerEntry, WebhookEntry
@@ -23,6 +24,17 @@ _GROUP = "apiserver.config.k8s.io"
 _MOST_BYTES = 1 << 20
 _MOST_SECONDS = 30.0
 _MOST_CONDITIONS = 64
+_WEBHOOK: strict.Shape = {
+    **dict.fromkeys(("authorizedTTL", "cacheAuthorizedRequests", "unauthorizedTTL", "cacheUnauthorizedRequests", "timeout")),
+    **dict.fromkeys(("subjectAccessReviewVersion", "matchConditionSubjectAccessReviewVersion", "failurePolicy")),
+    "connectionInfo": {"type": None, "kubeConfigFile": None},
+    "matchConditions": [{"expression": None}],
+}
+_SHAPE: strict.Shape = {
+    "apiVersion": None,
+    "kind": None,
+    "authorizers": [{"type": None, "name": None, "webhook": _WEBHOOK}],
+}
 
 
 def read(data: bytes) -> tuple[AuthorizerEntry, ...]:
@@ -30,13 +42,16 @@ def read(data: bytes) -> tuple[AuthorizerEntry, ...]:
     if len(data) > _MOST_BYTES:
         raise OperatorError(f"{FLAG}: larger than {_MOST_BYTES} bytes")
     try:
-        document = yaml.safe_load(data)
+        document = strict.load(data)
+        known = [f"{_GROUP}/{version}" for version in VERSIONS]
+        kind = "AuthorizationConfiguration"
+        if not isinstance(document, dict) or document.get("kind") != kind or document.get("apiVersion") not in known:
+            raise OperatorError(f"{FLAG}: must be of kind {kind}, apiVersion {' or '.join(known)}")
+        strict.check(document, _SHAPE)
     except yaml.YAMLError as error:
         raise OperatorError(f"{FLAG}: not YAML: {' '.join(str(error).split())}") from None
-    known = [f"{_GROUP}/{version}" for version in VERSIONS]
-    kind = "AuthorizationConfiguration"
-    if not isinstance(document, dict) or document.get("kind") != kind or document.get("apiVersion") not in known:
-        raise OperatorError(f"{FLAG}: must be of kind {kind}, apiVersion {' or '.join(known)}")
+    except ValueError as error:
+        raise OperatorError(f"{FLAG}: {error}") from None
     listed = document.get("authorizers")
     if not isinstance(listed, list) or not listed:
         raise OperatorError(f"{FLAG}: authorizers: Required value: at least one authorization mode must be defined")

@@ -7,12 +7,19 @@ from typing import Any
 
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
+from component import strict
 from component.errors import OperatorError
 from controlplane.apiserver.admission.pod_security.checks import LEVELS, NEWEST, PRIVILEGED, RESTRICTED
 
 PREFIX = "pod-security.kubernetes.io/"
 MODES = ("enforce", "audit", "warn")
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]{0,5})")
+_SHAPE: strict.Shape = {
+    "apiVersion": None,
+    "kind": None,
+    "defaults": {f"{mode}{suffix}": None for mode in MODES for suffix in ("", "-version")},
+    "exemptions": dict.fromkeys(("usernames", "namespaces", "runtimeClasses")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,10 @@ class Settings:
 
 def settings_from(config: Mapping[str, Any]) -> Settings:
     """A PodSecurityConfiguration. Raises OperatorError for what it cannot mean."""
+    try:
+        strict.check(config, _SHAPE)
+    except ValueError as error:
+        raise OperatorError(f"PodSecurityConfiguration: {error}") from None
     given, exempt = config.get("defaults") or {}, config.get("exemptions") or {}
     defaults = {}
     for mode in MODES:
