@@ -14,6 +14,7 @@ import pytest
 
 from apimachinery.codecs import yaml as yaml_codec
 from apimachinery.patch import json_patch
+from component import strict
 from component.streams import upgrade
 from controlplane.apiserver.admission.plugins import role_escalation
 from controlplane.apiserver.admission.plugins.certificates import CertificateApproval
@@ -468,6 +469,11 @@ MUTANTS = (
         "names that look alike",
         f"{_HERE}/test_intruders.py::test_names_that_look_alike_are_others[ADMIN]",
         _names_are_trimmed,
+    ),
+    Mutant(
+        "misspelt rules",
+        "tests/unit/component/test_strict.py::test_a_misspelt_rule_lets_nobody_in",
+        lambda patch: patch.setattr(strict, "check", _returns(None)),
     ),
     Mutant("weakened default roles", f"{_HERE}/test_rights.py::test_default_roles_come_back_at_start", _no_reconciliation),
     Mutant("impersonation", f"{_HERE}/test_rights.py::test_nobody_speaks_for_others_without_leave", _impersonation_for_all),

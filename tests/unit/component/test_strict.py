@@ -70,5 +70,5 @@ def test_authorizers_and_standards_too() -> None:
     document = {**kind, "authorizers": [{"type": "Webhook", "name": "w", "webhook": webhook}]}
     with pytest.raises(OperatorError, match=r'unknown field "authorizers\[0\].webhook.matchCondition"'):
         authorization.read(json.dumps(document).encode())
-    with pytest.raises(OperatorError, match='unknown field "defaults.enforced"'):
+    with pytest.raises(OperatorError, match=r'unknown field "defaults\.enforced"'):
         settings_from({"defaults": {"enforced": "restricted"}})
