@@ -15,6 +15,7 @@ import pytest_asyncio
 from apimachinery.resources import PODS
 from cri.channel import Channel
 from cri.runtime import GrpcRuntime
+from node.kubelet import machine
 from node.kubelet.cgroups import plan, systemd
 from node.kubelet.cgroups.manager import MOUNT
 from node.kubelet.eviction import signals
@@ -186,9 +187,9 @@ async def test_what_is_used_is_told(node: TestNode) -> None:
     everything = signals.pods_working_set(MOUNT, str(kubepods))
     assert everything is not None
     assert everything > 0
-    machine = signals.root_working_set(MOUNT)
-    assert machine is not None
-    assert machine > later.memory_working_set
+    whole = signals.root_working_set(MOUNT)
+    assert whole is not None
+    assert whole > later.memory_working_set
 
 
 async def _used(stats: CriStats, pod: str, after: int = 0) -> ContainerUsage:
@@ -198,6 +199,19 @@ async def _used(stats: CriStats, pod: str, after: int = 0) -> ContainerUsage:
                 if one.pod == pod and one.cpu_nanoseconds and one.timestamp_ns > after:
                     return one
             await asyncio.sleep(0.2)
+
+
+async def test_containers_swap_as_far_as_they_are_allowed() -> None:
+    """NoSwap is the default; LimitedSwap gives a Burstable container of the swap what it requests of the memory (KEP-2400)."""
+    here = machine.read_machine(Path("/"))
+    if not here.swap_bytes:
+        pytest.skip("this machine has no swap")
+    share = (32 << 20) / here.memory_bytes * here.swap_bytes
+    for behaviour, allowed in (("NoSwap", 0), ("LimitedSwap", int(share) // 4096 * 4096)):
+        async with running_node(swap_behavior=behaviour) as node:
+            pod = await _sized(node, "swapping", SMALL)
+            assert _controls(_of_container(node, pod), "memory.swap.max") == {"memory.swap.max": str(allowed)}
+            await node.delete_everything()
 
 
 async def test_a_restarted_kubelet_finds_its_cgroups(node: TestNode) -> None:

@@ -1,6 +1,6 @@
 """`make vm`: boot a Debian 13 with systemd and cgroup v2, and run the kubelet's tests in it with both cgroup drivers.
 
-    python -m tests.vm.run [--driver systemd] [--memory 3072] [--swap 512M] [--minutes 15] [pytest arguments]
+    python -m tests.vm.run [--driver systemd] [--memory 3072] [--swap ""] [--minutes 15] [pytest arguments]
 
 The sources go in as a tar file on a second disk; what the machine says comes out on its console, and nothing else does: the
 image is never written (what a run writes goes into a file that is removed). The machine has no network.
@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--driver", choices=["cgroupfs", "systemd"], default="systemd", help="of tests that do not try both")
     parser.add_argument("--memory", type=int, default=3072, help="MiB")
-    parser.add_argument("--swap", default="", help="size of a swap file, such as 512M")
+    parser.add_argument("--swap", default="512M", help="size of the swap file; empty for none")
     parser.add_argument("--minutes", type=float, default=15, help="when to give up")
     given, arguments = parser.parse_known_args()
     try:
