@@ -19,6 +19,7 @@ from bootstrap.containerd import Layout
 from node.network.cni_config import FILE_NAME
 
 _PATIENCE = 5.0
+_RESULTS = Path("/var/lib/cni/results")  # where the runtime's library remembers what plugins answered
 _BUNDLES = Path("io.containerd.runtime.v2.task", "k8s.io")
 
 
@@ -82,6 +83,8 @@ def _delete(where: Layout, config: Mapping[str, Any], sandbox: str, interface: s
         given = json.dumps({"cniVersion": config["cniVersion"], "name": config["name"], **plugin}).encode()
         program = [str(where.cni_bin_dir / plugin["type"])]
         subprocess.run(program, input=given, env=environment, capture_output=True, check=False, timeout=30)
+    for name in (f"{config['name']}-{sandbox}-{interface}", f"cni-loopback-{sandbox}-lo"):
+        (_RESULTS / name).unlink(missing_ok=True)
 
 
 def _end_plugins(where: Layout) -> None:

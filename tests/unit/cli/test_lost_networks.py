@@ -19,7 +19,9 @@ print(*asked, file=open(os.path.join(os.path.dirname(__file__), "asked"), "a"))
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Layout:
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setattr(lost_networks, "_RESULTS", tmp_path / "results")
+    (tmp_path / "results").mkdir()
     made = Layout(tmp_path / "root", tmp_path / "state", tmp_path / "cni", tmp_path / "bin")
     (made.state / "io.containerd.grpc.v1.cri" / "netns").mkdir(parents=True)
     made.cni_bin_dir.mkdir()
@@ -49,10 +51,14 @@ def test_only_networks_that_no_task_uses_go(where: Layout) -> None:
     kept, lost = sandbox(where, "runs", "10.244.0.2", runs=True), sandbox(where, "lost", "10.244.0.3", runs=False)
     (lost.parent / "cni-bare").touch()
     (where.root.parent / "leases" / cni_config.NETWORK / "last_reserved_ip.0").write_text("10.244.0.3")
+    results = [where.root.parent / "results" / f"{cni_config.NETWORK}-{name}-eth0" for name in ("runs", "lost")]
+    for result in results:
+        result.touch()
 
     assert lost_networks.clear(where) == ["lost", str(lost.parent / "cni-bare"), str(lost)]
 
     assert sorted(lost.parent.iterdir()) == [kept]
+    assert [result.exists() for result in results] == [True, False]
     assert (where.cni_bin_dir / "asked").read_text().splitlines() == ["DEL lost eth0 portmap", "DEL lost eth0 bridge"]
 
 
