@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -62,6 +62,9 @@ bench: setup-dev ## measure what the README claims (PEER=1: upstream beside us)
 
 bench-pods: setup-dev ## pods from create to Ready and from delete to gone, on a quiet machine (PEER=1: upstream's kubelet beside ours; root)
 	@.venv/bin/python -m bench.pods $(if $(PEER),--peer)
+
+bench-node: setup-dev ## what PODS (50) idle pods with probes cost the kubelet, and whether they stay Ready for MINUTES (1 unless given; root)
+	@.venv/bin/python -m bench.node --pods $(or $(PODS),50) --minutes $(if $(filter command environment,$(firstword $(origin MINUTES))),$(MINUTES),1)
 
 misbehave: setup-dev ## what one misbehaving client does to everybody else, measured (MISBEHAVE="--seconds 60")
 	@.venv/bin/python -m tests.robustness.misbehave $(MISBEHAVE)
