@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,20 @@ import click
 from component import features, flags
 from component.daemon import Daemon, run
 from node.kubelet.config import ConfigError, KubeletConfig, load, read_folder, understood, validate
+
+
+def _headers(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> Mapping[str, tuple[str, ...]] | None:
+    """``name:value``, several of them or separated by commas, as upstream's."""
+    if not given:
+        return None
+    made: dict[str, tuple[str, ...]] = {}
+    for part in (part for text in given for part in text.split(",")):
+        name, colon, value = part.partition(":")
+        if not colon:
+            raise click.BadParameter(f"malformed pair, expect string:string: {part!r}", ctx, param)
+        made[name.strip()] = (*made.get(name.strip(), ()), value.strip())
+    return made
+
 
 _PATH = click.Path(path_type=Path)
 
@@ -60,9 +74,22 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--provider-id": ("provider_id", {"help": "The machine's identity at its provider."}),
     "--fail-swap-on": ("fail_swap_on", {"type": click.BOOL, "help": "Refuse to start on a machine that swaps."}),
     "--pod-manifest-path": ("static_pod_path", {"type": _PATH, "help": "Folder (or file) of static pods."}),
+    "--manifest-url": ("static_pod_url", {"help": "URL of static pods: a Pod or a PodList."}),
+    "--manifest-url-header": (
+        "static_pod_url_header",
+        {"multiple": True, "callback": _headers, "help": "Header for --manifest-url, name:value; may be given several times."},
+    ),
+    "--http-check-frequency": ("http_check_frequency", {"type": flags.DURATION, "help": "How often that URL is asked [20s]."}),
     "--anonymous-auth": ("anonymous_auth", {"type": click.BOOL, "help": "Must be false: nobody is anonymous to this kubelet."}),
     "--authorization-mode": ("authorization_mode", {"help": "Must be Webhook: the API server decides."}),
     "--authentication-token-webhook": ("webhook_authentication", {"type": click.BOOL, "help": "Must be true, as above."}),
+    "--allowed-unsafe-sysctls": (
+        "allowed_unsafe_sysctls",
+        {"type": flags.COMMA_LIST, "help": "Unsafe sysctls (or patterns that end in *) that pods may set."},
+    ),
+    "--seccomp-default": ("seccomp_default", {"type": click.BOOL, "help": "The runtime's seccomp profile where a pod has none."}),
+    "--registry-qps": ("registry_pull_qps", {"type": int, "help": "Image pulls per second, 0 for no limit [5]."}),
+    "--registry-burst": ("registry_burst", {"type": int, "help": "Image pulls that may begin at once [10]."}),
     "--serialize-image-pulls": ("serialize_image_pulls", {"type": click.BOOL, "help": "Pull one image at a time."}),
     "--node-status-update-frequency": ("node_status_update_frequency", {"type": flags.DURATION, "help": "How often [10s]."}),
     "--sync-frequency": ("sync_frequency", {"type": flags.DURATION, "help": "How often pods are looked after [1m]."}),

@@ -11,7 +11,7 @@ from apimachinery.objects.affinity import accepts_node
 from apimachinery.objects.requests import PODS, add, amount, pod_requests
 from apimachinery.objects.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
 from node.kubelet.eviction import ranking
-from node.kubelet.sources.static_files import is_static
+from node.kubelet.sources.static_pods import is_static
 
 Pod = Mapping[str, Any]
 Node = Mapping[str, Any]
@@ -31,6 +31,8 @@ def refuse(
     """
     if message := _under(pressures, pod):
         return ranking.REASON, message
+    if message := _other_system(pod):
+        return "PodOSNotSupported", message
     if node is not None and _wants_strict_groups(pod) and not _tells_groups(node):
         return "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
     taken = [other for other in others if not pods.is_terminal(other)]
@@ -41,6 +43,11 @@ def _under(pressures: Sequence[str], pod: Pod) -> str | None:
     taint = {"key": ranking.PRESSURE_TAINT, "effect": NO_SCHEDULE}
     tolerated = first_untolerated([taint], pods.spec_of(pod).get("tolerations") or (), frozenset({NO_SCHEDULE})) is None
     return ranking.refusal(pod, pressures, qos.qos_class(pod), tolerated)
+
+
+def _other_system(pod: Pod) -> str | None:
+    system = (pods.spec_of(pod).get("os") or {}).get("name") or "linux"
+    return None if system == "linux" else "Failed to admit pod as the OS field doesn't match node OS"
 
 
 def _wants_strict_groups(pod: Pod) -> bool:

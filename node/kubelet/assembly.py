@@ -20,7 +20,7 @@ from client.rest import Client
 from component.clock import Clock
 from component.metrics import Registry
 from component.process import RealRunner
-from node.kubelet import node_status
+from node.kubelet import apparmor, node_status, sysctl
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
 from node.kubelet.cgroups.systemd import Slices
 from node.kubelet.cm import container_manager
@@ -40,6 +40,7 @@ from node.kubelet.facade import Facade
 from node.kubelet.housekeeping import Housekeeping
 from node.kubelet.images.gc import ImageCollector, Policy
 from node.kubelet.images.pull import ImagePuller
+from node.kubelet.images.throttle import Throttle
 from node.kubelet.lease import NodeLease
 from node.kubelet.machine import Machine
 from node.kubelet.metrics import KubeletMetrics
@@ -64,8 +65,9 @@ from node.kubelet.runtime.manager import RuntimeManager
 from node.kubelet.runtime.resources import Node, may_swap
 from node.kubelet.shutdown.logind import Logind
 from node.kubelet.shutdown.manager import NOT_ADMITTED, NOT_READY, ShutdownManager
-from node.kubelet.sources import apiserver, static_files
+from node.kubelet.sources import apiserver, static_pods
 from node.kubelet.sources.static_files import StaticFiles
+from node.kubelet.sources.static_url import StaticUrl
 from node.kubelet.stats.pods import PodUsage
 from node.kubelet.stats.volumes import VolumeUsage
 from node.kubelet.status import StatusManager
@@ -143,7 +145,8 @@ class Parts:
     cgroups: Cgroups
     process_of: Callable[[Mapping[str, Any]], int | None]
     facade: Facade
-    static: StaticFiles | None
+    static_files: StaticFiles | None
+    static_url: StaticUrl | None
     local_paths: LocalPaths | None
     drivers: CsiRegistry
     volume_usage: VolumeUsage
@@ -212,7 +215,12 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def closed() -> tuple[str, str] | None:
         return NOT_ADMITTED if shutdown is not None and shutdown.stopping else None
 
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed, allocations.view)
+    confines = apparmor.is_enabled()
+
+    def forbidden(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+        return sysctl.refuse(pod, config.allowed_unsafe_sysctls) or apparmor.refuse(pod, confines)
+
+    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed, allocations.view, forbidden)
     allocations.count_against(wanted.taken)
 
     def ask_again() -> None:
@@ -229,6 +237,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     shutdown = _shutdown(given, node_here, recorder, lambda: reporter.report_soon())
     look = partial(_look, given, view, pleg, workers, pressures, closed)
     reporter = NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder, seen)
+    files, url = _static(given, wanted, workers, pleg)
     return Parts(
         recorder=recorder,
         informers=informers,
@@ -256,7 +265,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         process_of=cgroups.process_of,
         housekeeping=Housekeeping(host, pleg, wanted, workers, [manager.collect, objects.collect, ask_again, sweep], clock),
         facade=Facade(given.node_name, runtime, wanted, pleg, status, config.pod_logs_dir, partial(problems, pleg)),
-        static=_static(given, wanted, workers, pleg),
+        static_files=files,
+        static_url=url,
         local_paths=_local_paths(given, node),
         drivers=drivers,
         volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock, config.volume_stats_period),
@@ -325,7 +335,7 @@ def _host(
     return Host(
         config=config,
         runtime=given.link.runtime,
-        images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel),
+        images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel, throttle=_throttle(given)),
         volumes=volumes,
         objects=objects,
         cgroups=cgroups,
@@ -363,6 +373,11 @@ def _limits(given: Given) -> Node:
         hugepages=machine.hugepage_sizes,
         oom_group=machine.cgroup_version == 2 and not config.single_process_oom_kill,
     )
+
+
+def _throttle(given: Given) -> Throttle | None:
+    rate, burst = given.config.registry_pull_qps, given.config.registry_burst
+    return Throttle(given.clock, rate, burst) if rate > 0 else None
 
 
 def _cgroups(given: Given, unlimited: Callable[[Mapping[str, Any]], bool]) -> Cgroups:
@@ -475,20 +490,27 @@ def _routes(given: Given, informers: InformerFactory) -> PodRoutes | None:
     return routes
 
 
-def _static(given: Given, wanted: PodManager, workers: PodWorkers, pleg: Pleg) -> StaticFiles | None:
-    path = given.config.static_pod_path
-    if path is None:
-        return None
+def _static(given: Given, wanted: PodManager, workers: PodWorkers, pleg: Pleg) -> tuple[StaticFiles | None, StaticUrl | None]:
+    config, name, clock = given.config, given.node_name, given.clock
 
-    def replaced(pod: static_files.Pod) -> bool:
+    def replaced(pod: static_pods.Pod) -> bool:
         """Something that the pod's manifest said before this kubelet started runs still: have it ended."""
-        former = [uid for uid in static_files.former(pod, pleg.pods()) if wanted.get(uid) is None]
+        former = [uid for uid in static_pods.former(pod, pleg.pods()) if wanted.get(uid) is None]
         for uid in former:
             workers.clear(uid)
         return bool(former)
 
-    period = min(_STATIC_PERIOD, given.config.file_check_frequency)
-    return StaticFiles(path, given.node_name, given.clock, wanted.update, wanted.remove, workers.knows, replaced, period)
+    def pods() -> static_pods.StaticPods:
+        return static_pods.StaticPods(wanted.update, wanted.remove, workers.knows, replaced)
+
+    files, url = None, None
+    if config.static_pod_path is not None:
+        period = min(_STATIC_PERIOD, config.file_check_frequency)
+        files = StaticFiles(config.static_pod_path, name, clock, pods(), period)
+    if config.static_pod_url:
+        headers = config.static_pod_url_header
+        url = StaticUrl(config.static_pod_url, headers, name, clock, pods(), config.http_check_frequency)
+    return files, url
 
 
 def _host_dns(config: KubeletConfig) -> dns.ResolvConf:

@@ -15,7 +15,7 @@ from apimachinery import quantity
 from component import features, tls
 from component.featuregates import Gates
 from component.flags import parse_duration
-from node.kubelet import config_foreign, config_resources
+from node.kubelet import config_foreign, config_resources, sysctl
 from node.kubelet.cm import cpuset
 from node.kubelet.eviction import thresholds
 from node.kubelet.shutdown import plan as shutdown
@@ -75,6 +75,9 @@ class KubeletConfig:
     register_with_taints: tuple[Mapping[str, str], ...] = ()
     provider_id: str = ""
     static_pod_path: Path | None = None
+    static_pod_url: str = ""
+    static_pod_url_header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    http_check_frequency: float = 20.0
     sync_frequency: float = 60.0
     file_check_frequency: float = 20.0
     node_status_update_frequency: float = 10.0
@@ -82,6 +85,11 @@ class KubeletConfig:
     node_lease_duration_seconds: int = 40
     container_log_max_size: int = 10 << 20
     container_log_max_files: int = 5
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    seccomp_default: bool = False
+    max_container_restart_period: float = 300.0  # the longest wait before a container that keeps failing is restarted
+    registry_pull_qps: int = 5  # 0: no limit
+    registry_burst: int = 10
     serialize_image_pulls: bool = True
     max_parallel_image_pulls: int = 0
     cni_conf_dir: Path | None = Path("/etc/cni/net.d")
@@ -197,6 +205,12 @@ def _mapping(value: Any) -> dict[str, str]:
     return {str(key): _text(item) for key, item in value.items()}
 
 
+def _headers(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ConfigError("must be a mapping of lists")
+    return {str(key): _texts(item) for key, item in value.items()}
+
+
 def _taints(value: Any) -> tuple[Mapping[str, str], ...]:
     if not isinstance(value, list) or not all(
         isinstance(item, dict) and item.get("key") and item.get("effect") for item in value
@@ -261,6 +275,14 @@ _FIELDS = {
     "registerWithTaints": _Field("register_with_taints", _taints),
     "providerID": _Field("provider_id", _text),
     "staticPodPath": _Field("static_pod_path", _path),
+    "staticPodURL": _Field("static_pod_url", _text),
+    "staticPodURLHeader": _Field("static_pod_url_header", _headers),
+    "httpCheckFrequency": _Field("http_check_frequency", _duration),
+    "allowedUnsafeSysctls": _Field("allowed_unsafe_sysctls", _texts),
+    "seccompDefault": _Field("seccomp_default", _truth),
+    "crashLoopBackOff.maxContainerRestartPeriod": _Field("max_container_restart_period", _duration),
+    "registryPullQPS": _Field("registry_pull_qps", _whole),
+    "registryBurst": _Field("registry_burst", _whole),
     "syncFrequency": _Field("sync_frequency", _duration),
     "fileCheckFrequency": _Field("file_check_frequency", _duration),
     "nodeStatusUpdateFrequency": _Field("node_status_update_frequency", _duration),
@@ -310,6 +332,7 @@ _NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authe
 _ZERO_IS_DEFAULT = frozenset(
     {
         *("address", "port", "healthzBindAddress", "podLogsDir", "containerRuntimeEndpoint", "cgroupDriver", "maxPods"),
+        *("httpCheckFrequency", "registryBurst", "crashLoopBackOff.maxContainerRestartPeriod"),
         *("syncFrequency", "fileCheckFrequency", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency"),
         *("nodeLeaseDurationSeconds", "containerLogMaxSize", "imageMinimumGCAge", "evictionPressureTransitionPeriod"),
         *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),
@@ -407,6 +430,17 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError(f"maxPods must be positive, not {config.max_pods}")
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
         raise ConfigError("tlsCertFile and tlsPrivateKeyFile must be given together")
+    try:
+        sysctl.check(config.allowed_unsafe_sysctls)
+    except ValueError as error:
+        raise ConfigError(f"allowedUnsafeSysctls: {error}") from None
+    if not 1 <= config.max_container_restart_period <= 300:
+        period = f"{config.max_container_restart_period:g}s"
+        raise ConfigError(f"crashLoopBackOff.maxContainerRestartPeriod ({period}) must be between 1s and 300s")
+    if config.registry_pull_qps < 0:
+        raise ConfigError(f"registryPullQPS ({config.registry_pull_qps}) must not be a negative number")
+    if config.registry_burst < 0:
+        raise ConfigError(f"registryBurst ({config.registry_burst}) must not be a negative number")
     if config.container_log_max_files < 2:
         raise ConfigError(f"containerLogMaxFiles must be at least 2, not {config.container_log_max_files}")
 

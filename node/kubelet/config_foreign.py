@@ -12,8 +12,6 @@ from typing import Any
 POLICIES: Mapping[str, tuple[Any, ...]] = {
     "enableServer": (True,),
     "readOnlyPort": (),
-    "staticPodURL": (),
-    "staticPodURLHeader": (),
     "imagePullCredentialsVerificationPolicy": ("NeverVerify",),
     "preloadedImagesVerificationAllowlist": (),
     "enableDebuggingHandlers": (True,),
@@ -24,18 +22,15 @@ POLICIES: Mapping[str, tuple[Any, ...]] = {
     "podsPerCore": (),
     "enableControllerAttachDetach": (True,),
     "protectKernelDefaults": (),
-    "allowedUnsafeSysctls": (),
     "kernelMemcgNotification": (),
-    "seccompDefault": (),
     "memoryReservationPolicy": ("None",),
-    "crashLoopBackOff.maxContainerRestartPeriod": ("5m", "300s", "5m0s"),
     "tracing": (),
     "tlsCurvePreferences": (),
     "userNamespaces.idsPerPod": (65536,),
 }
 TUNING = frozenset(
     {
-        *("httpCheckFrequency", "registryPullQPS", "registryBurst", "eventRecordQPS", "eventBurst", "enableContentionProfiling"),
+        *("eventRecordQPS", "eventBurst", "enableContentionProfiling"),
         *("oomScoreAdj", "streamingConnectionIdleTimeout"),
         *("draManagerReconcilePeriod", "runtimeRequestTimeout", "hairpinMode", "nodeStatusMaxImages", "maxOpenFiles"),
         *("contentType", "kubeAPIQPS", "kubeAPIBurst", "makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit"),

@@ -5,6 +5,7 @@ only then the pods. Nothing here decides anything about a pod.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,15 +132,17 @@ class Kubelet:
             await parts.look()  # or the first pods would be told that there is no network
             tasks.keep("pleg", parts.pleg.run)
             tasks.keep("resource managers", parts.managers.run)
-            if parts.static is not None:  # these need no API server: it may be one of them
-                tasks.keep("static pods", parts.static.run)
+            if parts.static_files is not None:  # these need no API server: it may be one of them
+                tasks.keep("static pods", parts.static_files.run)
+            if parts.static_url is not None:
+                tasks.keep("static pods of a URL", parts.static_url.run)
             tasks.start("informers", parts.informers.run())
             await self._take_pods(parts)
-            if parts.static is not None:
-                await parts.static.looked.wait()
-            tasks.keep("mirror pods", parts.mirrors.run)
+            if parts.static_files is not None:
+                await parts.static_files.looked.wait()
+            tasks.keep("mirror pods", partial(_when_known, parts, parts.mirrors.run))
             tasks.keep("claims", parts.claims.run)
-            tasks.keep("housekeeping", parts.housekeeping.run)
+            tasks.keep("housekeeping", partial(_when_known, parts, parts.housekeeping.run))
             tasks.keep("eviction", parts.eviction.run)
             tasks.keep("image collection", parts.images.run)
             if parts.shutdown is not None:
@@ -212,6 +215,13 @@ class Kubelet:
         health.add("pleg", partial(_check, pleg))
         handler = health_and_metrics_handler(health)  # metrics are on the other port, behind its guard
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
+
+
+async def _when_known(parts: Parts, run: Callable[[], Awaitable[None]]) -> None:
+    """What removes what is not wanted waits until every source has said what is; a URL may be a long time in coming."""
+    if parts.static_url is not None:
+        await parts.static_url.looked.wait()
+    await run()
 
 
 def refuse_host(config: KubeletConfig, facts: machine.Machine) -> None:

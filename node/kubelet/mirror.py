@@ -16,7 +16,7 @@ from apimachinery.resources import NODES, PODS
 from client.rest import Client
 from component import logs
 from component.clock import Clock
-from node.kubelet.sources.static_files import HASH_ANNOTATION, is_static
+from node.kubelet.sources.static_pods import HASH_ANNOTATION, is_static
 
 _PERIOD = 10.0
 _log = logs.get(__name__)

@@ -13,7 +13,7 @@ from node.kubelet.mirror import MirrorPods
 from node.kubelet.pod_status import Failure
 from node.kubelet.pod_workers import PodWorkers
 from node.kubelet.recorder import PodEvents
-from node.kubelet.sources.static_files import is_static
+from node.kubelet.sources.static_pods import is_static
 from node.kubelet.status import StatusManager
 
 Pod = Mapping[str, Any]
@@ -35,9 +35,10 @@ class PodManager:
         pressures: Callable[[], Sequence[str]] = tuple,
         closed: Callable[[], tuple[str, str] | None] = lambda: None,
         allocated: Callable[[Pod], Pod] = lambda pod: pod,
+        forbidden: Callable[[Pod], tuple[str, str] | None] = lambda pod: None,
     ) -> None:
-        """``closed`` says why (reason, message) no pod at all is let in, or None; ``allocated`` shows a pod with what it has
-        been given, which counts."""
+        """``closed`` says why (reason, message) no pod at all is let in, or None, ``forbidden`` why a certain one is not;
+        ``allocated`` shows a pod with what it has been given, which counts."""
         self._workers = workers
         self._status = status
         self._events = events
@@ -47,6 +48,7 @@ class PodManager:
         self._pressures = pressures
         self._closed = closed
         self._allocated = allocated
+        self._forbidden = forbidden
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -76,9 +78,8 @@ class PodManager:
                 return
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
-            refused = self._closed() or admission.refuse(
-                pod, self.taken(uid), self._allocatable(), self._node(), self._pressures()
-            )
+            refused = self._closed() or self._forbidden(pod)
+            refused = refused or admission.refuse(pod, self.taken(uid), self._allocatable(), self._node(), self._pressures())
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))

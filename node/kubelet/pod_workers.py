@@ -22,7 +22,7 @@ from component.clock import Timer
 from component.tasks import Backoff
 from node.kubelet.pod_status import Failure
 from node.kubelet.pod_sync import PodSync, Tools
-from node.kubelet.sources.static_files import is_static
+from node.kubelet.sources.static_pods import is_static
 
 _log = logs.get(__name__)
 

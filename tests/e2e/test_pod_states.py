@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,8 @@ HOOK = {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "echo no >&
 NO_PROFILE = {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "missing.json"}}}
 SCRATCH = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}
 UNREADY = {"readinessProbe": {"exec": {"command": ["sh", "-c", "exit 1"]}, "periodSeconds": 1}}
+
+APP_ARMOR = Path("/sys/module/apparmor").exists()
 
 CASES = [
     Case("completed", "Completed", [container("true")], (r"Reason: +Completed", r"Exit Code: +0", r"Status: +Succeeded"), NEVER),
@@ -137,6 +140,28 @@ CASES = [
         {"nodeSelector": {"example.test/zone": "moon"}},
         bound=True,
     ),
+    Case(
+        "forbidden",
+        "SysctlForbidden",
+        [container()],
+        (r'forbidden sysctl: "kernel.shmmax" not allowlisted',),
+        {"securityContext": {"sysctls": [{"name": "kernel.shmmax", "value": "1"}]}},
+    ),
+    Case(
+        "unconfined",
+        "AppArmor",
+        [container()],
+        (r"Cannot enforce AppArmor: AppArmor is not enabled on the host",),
+        {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+    ),
+    Case("windows", "PodOSNotSupported", [container()], (r"OS field doesn't match node OS",), {"os": {"name": "windows"}}, True),
+    Case(
+        "no-variables",
+        "CreateContainerConfigError",
+        [container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "scratch", "path": "a", "key": "A"}}}])],
+        (r'Error: file "a" not found in volume "scratch"',),
+        {"volumes": [{"name": "scratch", "emptyDir": {}}]},
+    ),
     Case("unready", "Running", [container(**UNREADY)], (r"Readiness probe failed", r"Ready +False")),
     Case("gated", "SchedulingGated", [container()], (), {"schedulingGates": [{"name": "example.test/wait"}]}),
     Case("unplaced", "Pending", [container()], (r"FailedScheduling",), {"nodeSelector": {"example.test/zone": "moon"}}),
@@ -155,6 +180,8 @@ CASES = [
         {"terminationGracePeriodSeconds": 20},
     ),
 ]  # fmt: skip
+if APP_ARMOR:  # then the pod simply runs
+    CASES = [case for case in CASES if case.status != "AppArmor"]
 
 
 @contextmanager

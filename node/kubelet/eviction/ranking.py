@@ -13,7 +13,7 @@ from apimachinery.objects.requests import EPHEMERAL_STORAGE, MEMORY, container_r
 from node.kubelet.eviction import thresholds as t
 from node.kubelet.eviction.signals import Observation
 from node.kubelet.eviction.thresholds import Threshold
-from node.kubelet.sources.static_files import is_static
+from node.kubelet.sources.static_pods import is_static
 
 REASON = "Evicted"
 _SYSTEM_CRITICAL = 2_000_000_000

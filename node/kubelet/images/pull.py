@@ -16,6 +16,7 @@ from cri import errors
 from cri.api import runtime_v1_pb2 as pb
 from cri.interface import ImageService
 from node.kubelet.images import credentials
+from node.kubelet.images.throttle import Throttle, ThrottledError
 from node.kubelet.interface import ObjectSource
 from node.kubelet.recorder import PodEvents
 from node.kubelet.runtime.backoff import Backoff
@@ -46,13 +47,21 @@ class ImagePuller:
     """One per kubelet; bounds how many pulls run at once (one, as upstream's default says)."""
 
     def __init__(
-        self, images: ImageService, objects: ObjectSource, events: PodEvents, clock: Clock, *, parallel: int = 1
+        self,
+        images: ImageService,
+        objects: ObjectSource,
+        events: PodEvents,
+        clock: Clock,
+        *,
+        parallel: int = 1,
+        throttle: Throttle | None = None,
     ) -> None:
         self._images = images
         self._objects = objects
         self._events = events
         self._clock = clock
         self._slots = asyncio.Semaphore(parallel)
+        self._throttle = throttle
         self._backoff = Backoff(clock)
         self._failed: dict[str, tuple[float, str]] = {}
 
@@ -103,7 +112,7 @@ class ImagePuller:
             began = self._clock.monotonic()
             try:
                 await self._try_credentials(pod, image, sandbox)
-            except errors.RuntimeServiceError as error:
+            except (errors.RuntimeServiceError, ThrottledError) as error:
                 self._backoff.next(key)
                 self._failed[key] = (self._clock.monotonic(), str(error))
                 self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {error}', name)
@@ -124,6 +133,8 @@ class ImagePuller:
         failure: errors.RuntimeServiceError | None = None
         attempts: list[credentials.Credential | None] = [*found] or [None]
         for credential in attempts:
+            if self._throttle is not None and not self._throttle.take():
+                raise ThrottledError
             try:
                 await self._images.pull_image(image, _auth(credential), sandbox)
             except errors.RuntimeServiceError as error:

@@ -12,7 +12,7 @@ from apimachinery import quantity
 from apimachinery.objects import pods, qos
 from apimachinery.objects.requests import CPU, MEMORY, add, pod_requests
 from node.kubelet import admission
-from node.kubelet.sources.static_files import is_static
+from node.kubelet.sources.static_pods import is_static
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 DEFERRED, INFEASIBLE, ERROR = "Deferred", "Infeasible", "Error"

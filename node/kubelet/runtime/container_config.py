@@ -54,7 +54,7 @@ class Ingredients:
     image: pb.Image
     environment: Mapping[str, str]
     mounts: Sequence[BindMount]
-    seccomp_root: Path
+    seccomp: security.Seccomp
     devices: Sequence[Device] = ()
     cdi_devices: Sequence[str] = ()
     node: resources.Node = field(default_factory=resources.Node)
@@ -66,7 +66,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
     """Raises ``security.SecurityError``."""
     pod, container = given.pod, given.container
     security.verify_non_root(pod, container, given.image)
-    context = security.container_context(pod, container, given.image, given.seccomp_root)
+    context = security.container_context(pod, container, given.image, given.seccomp)
     if given.target_id:
         context.namespace_options.pid = pb.TARGET
         context.namespace_options.target_id = given.target_id

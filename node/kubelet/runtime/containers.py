@@ -124,7 +124,7 @@ class Containers:
                 mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
                 node=host.limits,
                 pinning=host.pinning(place.pod, container),
-                seccomp_root=host.config.root_dir / "seccomp",
+                seccomp=security.Seccomp(host.config.root_dir / "seccomp", host.config.seccomp_default),
                 target_id=aimed.id if aimed else "",
             )
         )

@@ -46,7 +46,8 @@ class RuntimeManager:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._containers = Containers(host)
-        self._restarts = Backoff(host.clock)
+        longest = host.config.max_container_restart_period
+        self._restarts = Backoff(host.clock, initial=min(10.0, longest), maximum=longest)
         self._exits: dict[str, float] = {}  # by container id
 
     async def perform(self, pod: Pod, plan: Plan, observed: ObservedPod, volumes: Mapping[str, Mount]) -> Outcome:

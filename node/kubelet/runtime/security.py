@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,15 @@ def sandbox_context(pod: Pod) -> pb.LinuxSandboxSecurityContext:
     return made
 
 
-def container_context(pod: Pod, container: Container, image: pb.Image, seccomp_root: Path) -> pb.LinuxContainerSecurityContext:
+@dataclass(frozen=True, slots=True)
+class Seccomp:
+    """The node's part: where its profiles are, and whether a container that asks for none gets the runtime's."""
+
+    root: Path
+    by_default: bool = False
+
+
+def container_context(pod: Pod, container: Container, image: pb.Image, node: Seccomp) -> pb.LinuxContainerSecurityContext:
     """CRI's security context of one container."""
     context = effective(pod, container)
     pod_context = pods.spec_of(pod).get("securityContext") or {}
@@ -98,7 +107,7 @@ def container_context(pod: Pod, container: Container, image: pb.Image, seccomp_r
         no_new_privs=context.get("allowPrivilegeEscalation") is False,
         supplemental_groups=_groups(pod_context),
         supplemental_groups_policy=_groups_policy(pod_context),
-        seccomp=_seccomp(context, privileged, seccomp_root),
+        seccomp=_seccomp(context, privileged, node),
     )
     capabilities = context.get("capabilities") or {}
     made.capabilities.add_capabilities.extend(capabilities.get("add") or ())
@@ -141,8 +150,8 @@ def _groups_policy(pod_context: Mapping[str, Any]) -> pb.SupplementalGroupsPolic
     return pb.Strict if pod_context.get("supplementalGroupsPolicy") == "Strict" else pb.Merge
 
 
-def _seccomp(context: Mapping[str, Any], privileged: bool, root: Path) -> pb.SecurityProfile:
-    profile = context.get("seccompProfile")
+def _seccomp(context: Mapping[str, Any], privileged: bool, node: Seccomp) -> pb.SecurityProfile:
+    profile = context.get("seccompProfile") or ({"type": "RuntimeDefault"} if node.by_default else None)
     if privileged or not profile:
         return pb.SecurityProfile(profile_type=pb.SecurityProfile.Unconfined)
     local = str(profile.get("localhostProfile") or "")
@@ -150,7 +159,7 @@ def _seccomp(context: Mapping[str, Any], privileged: bool, root: Path) -> pb.Sec
         clean = posixpath.normpath(local)
         if not local or clean.startswith(("/", "..")):
             raise SecurityError(f"localhostProfile must be a relative path inside the seccomp profile root: {local!r}")
-        return _profile(profile, str(root / clean))
+        return _profile(profile, str(node.root / clean))
     return _profile(profile, "")
 
 

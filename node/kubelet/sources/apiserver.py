@@ -6,7 +6,7 @@ from typing import Any
 from apimachinery.objects.pods import is_mirror
 from apimachinery.resources import PODS
 from client.informer import Informer, InformerFactory
-from node.kubelet.sources.static_files import SOURCE_ANNOTATION
+from node.kubelet.sources.static_pods import SOURCE_ANNOTATION
 
 Object = dict[str, Any]
 

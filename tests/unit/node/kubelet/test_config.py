@@ -269,7 +269,7 @@ def test_a_policy_that_says_what_happens_anyway_is_taken(line: str) -> None:
 
 
 def test_tuning_without_effect_is_named() -> None:
-    assert parse(HEAD + "registryPullQPS: 3\nkubeAPIQPS: 0").ignored == ("registryPullQPS",)
+    assert parse(HEAD + "eventRecordQPS: 3\nkubeAPIQPS: 0").ignored == ("eventRecordQPS",)
 
 
 def test_no_field_is_both_obeyed_and_foreign() -> None:
@@ -314,3 +314,26 @@ def test_whatever_a_file_says_it_is_understood_or_refused(document: dict[str, An
     """Never an error of the program itself, whatever the types."""
     with contextlib.suppress(ConfigError):
         _own.understood(document)
+
+
+def test_what_the_node_allows_pods_and_pulls() -> None:
+    text = "allowedUnsafeSysctls: [kernel.msg*]\nseccompDefault: true\nregistryPullQPS: 0\nregistryBurst: 0\n"
+    text += "crashLoopBackOff: {maxContainerRestartPeriod: 30s}\nstaticPodURL: http://a/b\nstaticPodURLHeader: {X: [a, b]}\n"
+    made = parse(HEAD + text)
+    assert made.allowed_unsafe_sysctls == ("kernel.msg*",)
+    assert (made.seccomp_default, made.registry_pull_qps, made.registry_burst) == (True, 0, 10)
+    assert made.max_container_restart_period == 30
+    assert (made.static_pod_url, made.static_pod_url_header) == ("http://a/b", {"X": ("a", "b")})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("allowedUnsafeSysctls: [vm.*]", "allowedUnsafeSysctls: the sysctls 'vm.\\*' are not known to be namespaced"),
+        ("crashLoopBackOff: {maxContainerRestartPeriod: 10m}", "must be between 1s and 300s"),
+        ("registryPullQPS: -1", "must not be a negative number"),
+    ],
+)
+def test_what_the_node_cannot_allow(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse(HEAD + text)

@@ -9,13 +9,14 @@ from node.kubelet.runtime import security
 from tests.support.pod_workers import container, pod
 
 ROOT = Path("/var/lib/kubelet/seccomp")
+NODE = security.Seccomp(ROOT)
 
 
 def _context(
     pod_context: dict[str, object], own: dict[str, object], image: pb.Image | None = None
 ) -> pb.LinuxContainerSecurityContext:
     one = container(securityContext=own)
-    return security.container_context(pod(containers=[one], securityContext=pod_context), one, image or pb.Image(), ROOT)
+    return security.container_context(pod(containers=[one], securityContext=pod_context), one, image or pb.Image(), NODE)
 
 
 def test_the_container_wins_over_the_pod() -> None:
@@ -82,3 +83,15 @@ def test_run_as_non_root(own: dict[str, object], image: pb.Image, text: str) -> 
 def test_shared_namespaces() -> None:
     made = security.namespaces(pod(hostNetwork=True, hostIPC=True, shareProcessNamespace=True))
     assert (made.network, made.ipc, made.pid) == (pb.NODE, pb.NODE, pb.POD)
+
+
+def test_the_node_may_have_a_profile_for_those_that_ask_for_none() -> None:
+    node = security.Seccomp(ROOT, by_default=True)
+
+    def kind(**own: object) -> int:
+        one = container(securityContext=own)
+        return security.container_context(pod(containers=[one]), one, pb.Image(), node).seccomp.profile_type
+
+    assert kind() == pb.SecurityProfile.RuntimeDefault
+    assert kind(seccompProfile={"type": "Unconfined"}) == pb.SecurityProfile.Unconfined
+    assert kind(privileged=True) == pb.SecurityProfile.Unconfined
