@@ -51,6 +51,8 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("HPAConfigurableTolerance", True, ()),
         ("HostnameOverride", True, ()),
         ("ImageVolume", True, ()),
+        ("KubeletEnsureSecretPulledImages", True, ()),
+        ("KubeletServiceAccountTokenForCredentialProviders", True, ()),
         ("MaxUnavailableStatefulSet", True, ()),
         ("MutablePodResourcesForSuspendedJobs", True, ()),
         ("MutableSchedulingDirectivesForSuspendedJobs", True, ()),
@@ -87,9 +89,9 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "ContainerCheckpoint ContextualLogging DeclarativeValidation DeploymentReplicaSetTerminatingReplicas "
         "DetectCacheInconsistency ExternalServiceAccountTokenSigner GracefulNodeShutdown "
         "GracefulNodeShutdownBasedOnPodPriority InOrderInformers InOrderInformersBatchProcess "
-        "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages "
+        "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax "
         "KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletSeparateDiskGC "
-        "KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions "
+        "ListFromCacheSnapshot LoggingBetaOptions "
         "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutableCSINodeAllocatableCount "
         "NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PodDeletionCost "
         "PodReadyToStartContainersCondition PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType "

@@ -88,6 +88,14 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": flags.COMMA_LIST, "help": "Unsafe sysctls (or patterns that end in *) that pods may set."},
     ),
     "--seccomp-default": ("seccomp_default", {"type": click.BOOL, "help": "The runtime's seccomp profile where a pod has none."}),
+    "--image-credential-provider-config": (
+        "image_credential_provider_config",
+        {"type": _PATH, "help": "CredentialProviderConfig, a file or a folder: programs that give credentials for registries."},
+    ),
+    "--image-credential-provider-bin-dir": (
+        "image_credential_provider_bin_dir",
+        {"type": _PATH, "help": "Folder of these programs."},
+    ),
     "--registry-qps": ("registry_pull_qps", {"type": int, "help": "Image pulls per second, 0 for no limit [5]."}),
     "--registry-burst": ("registry_burst", {"type": int, "help": "Image pulls that may begin at once [10]."}),
     "--serialize-image-pulls": ("serialize_image_pulls", {"type": click.BOOL, "help": "Pull one image at a time."}),

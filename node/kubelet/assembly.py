@@ -38,7 +38,11 @@ from node.kubelet.eviction.manager import EvictionManager
 from node.kubelet.eviction.node import RealNode
 from node.kubelet.facade import Facade
 from node.kubelet.housekeeping import Housekeeping
+from node.kubelet.images import assembly as image_parts
+from node.kubelet.images.assembly import RecordKeeper
+from node.kubelet.images.credential_plugin import Accounts
 from node.kubelet.images.gc import ImageCollector, Policy
+from node.kubelet.images.keyring import Keyring
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.images.throttle import Throttle
 from node.kubelet.lease import NodeLease
@@ -140,6 +144,7 @@ class Parts:
     housekeeping: Housekeeping
     eviction: EvictionManager
     images: ImageCollector
+    pull_records: RecordKeeper | None
     shutdown: ShutdownManager | None
     probe_counts: ProbeCounts
     cgroups: Cgroups
@@ -171,8 +176,9 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
 
     drivers = CsiRegistry(client, given.node_name)
     cgroups = _cgroups(given, lambda pod: managers.unlimited(pod))
+    keeper = image_parts.record_keeper(config, given.link.images, clock)
     host = replace(
-        _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services),
+        _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services, keeper),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
         pinning=lambda pod, container: managers.pinning(pod, container),
         claim_devices=lambda pod, container: claims.cdi_devices(pod, container),
@@ -259,6 +265,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
         eviction=eviction,
         images=cleaner,
+        pull_records=keeper,
         shutdown=shutdown,
         probe_counts=counts,
         cgroups=cgroups,
@@ -328,6 +335,7 @@ def _host(
     events: PodEvents,
     metrics: KubeletMetrics,
     services: Informer,
+    keeper: RecordKeeper | None,
 ) -> Host:
     config, clock = given.config, given.clock
     allocatable = _allocatable(given)
@@ -335,7 +343,16 @@ def _host(
     return Host(
         config=config,
         runtime=given.link.runtime,
-        images=ImagePuller(given.link.images, objects, events, clock, parallel=parallel, throttle=_throttle(given)),
+        images=ImagePuller(
+            given.link.images,
+            objects,
+            events,
+            clock,
+            parallel=parallel,
+            throttle=_throttle(given),
+            keyring=_keyring(given, objects),
+            records=keeper.records if keeper is not None else None,
+        ),
         volumes=volumes,
         objects=objects,
         cgroups=cgroups,
@@ -373,6 +390,11 @@ def _limits(given: Given) -> Node:
         hugepages=machine.hugepage_sizes,
         oom_group=machine.cgroup_version == 2 and not config.single_process_oom_kill,
     )
+
+
+def _keyring(given: Given, objects: CachedObjects) -> Keyring:
+    accounts = Accounts(objects.service_account, objects.service_account_token)
+    return image_parts.keyring(given.config, accounts, given.metrics, given.clock)
 
 
 def _throttle(given: Given) -> Throttle | None:

@@ -18,6 +18,7 @@ from component.flags import parse_duration
 from node.kubelet import config_foreign, config_resources, sysctl
 from node.kubelet.cm import cpuset
 from node.kubelet.eviction import thresholds
+from node.kubelet.images import pull_records
 from node.kubelet.shutdown import plan as shutdown
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
@@ -90,6 +91,10 @@ class KubeletConfig:
     max_container_restart_period: float = 300.0  # the longest wait before a container that keeps failing is restarted
     registry_pull_qps: int = 5  # 0: no limit
     registry_burst: int = 10
+    image_credential_provider_config: Path | None = None
+    image_credential_provider_bin_dir: Path | None = None
+    image_pull_credentials_verification_policy: str = "NeverVerifyPreloadedImages"
+    preloaded_images_verification_allowlist: tuple[str, ...] = ()
     serialize_image_pulls: bool = True
     max_parallel_image_pulls: int = 0
     cni_conf_dir: Path | None = Path("/etc/cni/net.d")
@@ -281,6 +286,8 @@ _FIELDS = {
     "allowedUnsafeSysctls": _Field("allowed_unsafe_sysctls", _texts),
     "seccompDefault": _Field("seccomp_default", _truth),
     "crashLoopBackOff.maxContainerRestartPeriod": _Field("max_container_restart_period", _duration),
+    "imagePullCredentialsVerificationPolicy": _Field("image_pull_credentials_verification_policy", _text),
+    "preloadedImagesVerificationAllowlist": _Field("preloaded_images_verification_allowlist", _texts),
     "registryPullQPS": _Field("registry_pull_qps", _whole),
     "registryBurst": _Field("registry_burst", _whole),
     "syncFrequency": _Field("sync_frequency", _duration),
@@ -332,7 +339,12 @@ _NESTED = {path.rpartition(".")[0] for path in _FIELDS if "." in path} | {"authe
 _ZERO_IS_DEFAULT = frozenset(
     {
         *("address", "port", "healthzBindAddress", "podLogsDir", "containerRuntimeEndpoint", "cgroupDriver", "maxPods"),
-        *("httpCheckFrequency", "registryBurst", "crashLoopBackOff.maxContainerRestartPeriod"),
+        *(
+            "imagePullCredentialsVerificationPolicy",
+            "httpCheckFrequency",
+            "registryBurst",
+            "crashLoopBackOff.maxContainerRestartPeriod",
+        ),
         *("syncFrequency", "fileCheckFrequency", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency"),
         *("nodeLeaseDurationSeconds", "containerLogMaxSize", "imageMinimumGCAge", "evictionPressureTransitionPeriod"),
         *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),
@@ -437,6 +449,7 @@ def validate(config: KubeletConfig) -> None:
     if not 1 <= config.max_container_restart_period <= 300:
         period = f"{config.max_container_restart_period:g}s"
         raise ConfigError(f"crashLoopBackOff.maxContainerRestartPeriod ({period}) must be between 1s and 300s")
+    _validate_verification(config)
     if config.registry_pull_qps < 0:
         raise ConfigError(f"registryPullQPS ({config.registry_pull_qps}) must not be a negative number")
     if config.registry_burst < 0:
@@ -462,6 +475,26 @@ def validate(config: KubeletConfig) -> None:
         raise ConfigError("shutdownGracePeriod and shutdownGracePeriodCriticalPods must be zero or at least a second")
     if wrong := config_resources.validate(config):
         raise ConfigError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+
+
+_VERIFICATION_POLICIES = ("NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify")
+
+
+def _validate_verification(config: KubeletConfig) -> None:
+    policy, allowed = config.image_pull_credentials_verification_policy, config.preloaded_images_verification_allowlist
+    if policy not in _VERIFICATION_POLICIES:
+        listed = ", ".join(_VERIFICATION_POLICIES)
+        raise ConfigError(f'imagePullCredentialsVerificationPolicy: option "{policy}" is none of {listed}')
+    if policy != "NeverVerifyAllowlistedImages" and allowed:
+        wanted = '`imagePullCredentialsVerificationPolicy` is not "NeverVerifyAllowlistedImages"'
+        raise ConfigError(f"can't set `preloadedImagesVerificationAllowlist` if {wanted}")
+    for pattern in allowed:
+        try:
+            pull_records.check_pattern(pattern)
+        except ValueError as error:
+            raise ConfigError(f"preloadedImagesVerificationAllowlist: {error}") from None
+    if (config.image_credential_provider_config is None) != (config.image_credential_provider_bin_dir is None):
+        raise ConfigError("--image-credential-provider-config and --image-credential-provider-bin-dir must be given together")
 
 
 def document(config: KubeletConfig) -> dict[str, Any]:

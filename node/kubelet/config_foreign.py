@@ -12,8 +12,6 @@ from typing import Any
 POLICIES: Mapping[str, tuple[Any, ...]] = {
     "enableServer": (True,),
     "readOnlyPort": (),
-    "imagePullCredentialsVerificationPolicy": ("NeverVerify",),
-    "preloadedImagesVerificationAllowlist": (),
     "enableDebuggingHandlers": (True,),
     "enableSystemLogQuery": (),
     "kubeletCgroups": (),

@@ -129,6 +129,9 @@ class Kubelet:
             if parts.local_paths is not None:
                 tasks.keep("local paths", parts.local_paths.run)
             await self._first_look(parts.pleg)
+            if parts.pull_records is not None:
+                await parts.pull_records.load()
+                tasks.keep("records of pulls", parts.pull_records.run)
             await parts.look()  # or the first pods would be told that there is no network
             tasks.keep("pleg", parts.pleg.run)
             tasks.keep("resource managers", parts.managers.run)

@@ -78,6 +78,9 @@ class CachedObjects:
                 return None
             raise
 
+    async def service_account(self, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._get(SERVICE_ACCOUNTS, namespace, name)
+
     async def runtime_class(self, name: str) -> Mapping[str, Any]:
         return await self._get(RUNTIME_CLASSES, "", name)
 

@@ -1,13 +1,16 @@
-"""Registry credentials out of pull secrets: which of them fit an image. Pure."""
+"""Registry credentials out of pull secrets and the node's own files: which of them fit an image. Pure, save NodeFiles."""
 
 import base64
 import binascii
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
+_LARGEST_FILE = 1 << 20
 _DEFAULT_REGISTRY = "docker.io"
 _DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io", "https://index.docker.io/v1")
 
@@ -23,16 +26,99 @@ class Credential:
     registry_token: str = field(default="", repr=False)
 
 
-def for_image(image: str, secrets: Iterable[Mapping[str, Any]]) -> list[Credential]:
+@dataclass(frozen=True, slots=True)
+class PullSecret:
+    """The secret that a credential comes from, and a hash of the credential."""
+
+    uid: str
+    namespace: str
+    name: str
+    hash: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The service account whose token a credential was got with."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A credential, and whose it is. Neither a secret's nor an account's: every pod of the node may use it."""
+
+    credential: Credential
+    secret: PullSecret | None = None
+    account: Account | None = None
+
+
+def for_image(image: str, secrets: Iterable[Mapping[str, Any]]) -> list[Found]:
     """The credentials whose registry (and path) matches, most specific first. Unreadable secrets are skipped."""
     host, path = split_image(image)
-    found: list[tuple[int, Credential]] = []
+    found: list[tuple[int, Found]] = []
     for secret in secrets:
         for location, entry in _entries(secret):
             if (rank := _matches(location, host, path)) is not None:
-                found.append((rank, _credential(entry)))
+                credential = _credential(entry)
+                found.append((rank, Found(credential, _source(secret, credential))))
     found.sort(key=lambda each: -each[0])
-    return list(dict.fromkeys(credential for _, credential in found))
+    return list(dict.fromkeys(each for _, each in found))
+
+
+def _source(secret: Mapping[str, Any], credential: Credential) -> PullSecret | None:
+    """None for a file of the node, which has no metadata."""
+    metadata = secret.get("metadata")
+    if metadata is None:
+        return None
+    secrets = (credential.username, credential.password, credential.auth, credential.identity_token, credential.registry_token)
+    digest = hashlib.sha256(json.dumps(secrets).encode()).hexdigest()
+    uid, namespace, name = (str(metadata.get(key) or "") for key in ("uid", "namespace", "name"))
+    return PullSecret(uid, namespace, name, digest)
+
+
+@dataclass(slots=True)
+class NodeFiles:
+    """The node's own docker configuration: the first of upstream's places that has one. Read again when it changes."""
+
+    places: Sequence[Path]
+    _stamp: tuple[Path, int, int] | None = None
+    _held: Mapping[str, Any] | None = None
+
+    def for_image(self, image: str) -> list[Found]:
+        """Blocks: a stat, seldom a small read."""
+        for place in self.places:
+            try:
+                status = place.stat()
+            except OSError:
+                continue
+            stamp = (place, status.st_mtime_ns, status.st_size)
+            if stamp != self._stamp:
+                self._stamp, self._held = stamp, _as_secret(place)
+            return for_image(image, [self._held]) if self._held is not None else []
+        return []
+
+
+def node_places(root: Path, home: Path | None, working: Path | None = None) -> list[Path]:
+    """Where a docker configuration of the node is looked for, as documented by upstream; ``root`` is the kubelet's directory."""
+    folders = [root, *([working] if working is not None else [])]
+    of_docker = [*([home / ".docker"] if home is not None else []), Path("/.docker")]
+    of_home = [*([home] if home is not None else []), Path("/")]
+    return [*(each / "config.json" for each in (*folders, *of_docker)), *(each / ".dockercfg" for each in (*folders, *of_home))]
+
+
+def _as_secret(place: Path) -> Mapping[str, Any] | None:
+    """A file in the form of a secret, which is decoded alike."""
+    try:
+        if place.stat().st_size > _LARGEST_FILE:
+            return None
+        content = base64.b64encode(place.read_bytes()).decode()
+    except OSError:
+        return None
+    if place.name == "config.json":
+        return {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": content}}
+    return {"type": "kubernetes.io/dockercfg", "data": {".dockercfg": content}}
 
 
 def split_image(image: str) -> tuple[str, str]:
@@ -41,6 +127,14 @@ def split_image(image: str) -> tuple[str, str]:
     if slash and ("." in first or ":" in first or first == "localhost"):
         return first, rest
     return _DEFAULT_REGISTRY, image if slash else f"library/{image}"
+
+
+def bare_name(image: str) -> str:
+    """With its registry, without tag and digest."""
+    host, path = split_image(image)
+    name = path.partition("@")[0]
+    start, slash, last = name.rpartition("/")
+    return f"{host}/{start}{slash}{last.partition(':')[0]}"
 
 
 def _entries(secret: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

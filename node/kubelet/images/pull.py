@@ -5,7 +5,7 @@ Called by ``runtime.containers`` for every start. A failed pull is backed off pe
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apimachinery.errors import StatusError
@@ -15,7 +15,9 @@ from component.clock import Clock
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
 from cri.interface import ImageService
-from node.kubelet.images import credentials
+from node.kubelet.images.credentials import Credential, Found, for_image
+from node.kubelet.images.keyring import Keyring
+from node.kubelet.images.pull_records import PullRecords
 from node.kubelet.images.throttle import Throttle, ThrottledError
 from node.kubelet.interface import ObjectSource
 from node.kubelet.recorder import PodEvents
@@ -55,13 +57,18 @@ class ImagePuller:
         *,
         parallel: int = 1,
         throttle: Throttle | None = None,
+        keyring: Keyring | None = None,
+        records: PullRecords | None = None,
     ) -> None:
+        """``keyring`` has the node's own credentials; ``records`` know which pod may use an image that is here."""
         self._images = images
         self._objects = objects
         self._events = events
         self._clock = clock
         self._slots = asyncio.Semaphore(parallel)
         self._throttle = throttle
+        self._keyring = keyring
+        self._records = records
         self._backoff = Backoff(clock)
         self._failed: dict[str, tuple[float, str]] = {}
 
@@ -71,15 +78,30 @@ class ImagePuller:
         image = self._with_tag(pod, name, shown)
         policy = container.get("imagePullPolicy") or ("Always" if image.endswith(":latest") else "IfNotPresent")
         present = await self._inspect(pod, name, image)
+        credentials: list[Found] | None = None
         if present is not None and policy != "Always":
-            note = f'Container image "{shown}" already present on machine and can be accessed by the pod'
-            self._events.normal(pod, "Pulled", note, name)
-            return present
+            if self._may_use(image, present, ()):
+                allowed = True
+            else:
+                credentials = await self._credentials(pod, image)
+                allowed = self._may_use(image, present, credentials)
+                if allowed and self._records is not None:
+                    await self._records.note_use(image, present.id, credentials)
+            if allowed:
+                note = f'Container image "{shown}" already present on machine and can be accessed by the pod'
+                self._events.normal(pod, "Pulled", note, name)
+                return present
         if policy == "Never":
             message = f'Container image "{shown}" is not present with pull policy of Never'
+            if present is not None:
+                why = "is present with pull policy of Never but does not have the proper credentials to access the image"
+                message = f'Container image "{shown}" {why}'
             self._events.warning(pod, "ErrImageNeverPull", message, name)
             raise PullError("ErrImageNeverPull", message)
-        return await self._pull(pod, name, image, sandbox)
+        return await self._pull(pod, name, image, sandbox, credentials)
+
+    def _may_use(self, image: str, present: pb.Image, credentials: Sequence[Found]) -> bool:
+        return self._records is None or not self._records.must_pull(image, present.id, credentials)
 
     def _with_tag(self, pod: Pod, name: str, image: str) -> str:
         match = _REFERENCE.fullmatch(image)
@@ -99,7 +121,9 @@ class ImagePuller:
             self._events.warning(pod, "InspectFailed", message, name)
             raise PullError("ImageInspectError", message) from None
 
-    async def _pull(self, pod: Pod, name: str, image: str, sandbox: pb.PodSandboxConfig) -> pb.Image:
+    async def _pull(
+        self, pod: Pod, name: str, image: str, sandbox: pb.PodSandboxConfig, credentials: Sequence[Found] | None
+    ) -> pb.Image:
         key = f"{uid_of(pod)}_{image}"
         failed_at, last = self._failed.get(key, (0.0, ""))
         if (left := self._backoff.remaining(key, failed_at)) > 0:
@@ -110,9 +134,14 @@ class ImagePuller:
         async with self._slots:
             self._events.normal(pod, "Pulling", f'Pulling image "{image}"', name)
             began = self._clock.monotonic()
+            if credentials is None:
+                credentials = await self._credentials(pod, image)
+            await self._intend(pod, name, image)
             try:
-                await self._try_credentials(pod, image, sandbox)
+                used = await self._try_credentials(credentials, image, sandbox)
             except (errors.RuntimeServiceError, ThrottledError) as error:
+                if self._records is not None:
+                    await self._records.failed(image)
                 self._backoff.next(key)
                 self._failed[key] = (self._clock.monotonic(), str(error))
                 self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {error}', name)
@@ -121,26 +150,45 @@ class ImagePuller:
         self._failed.pop(key, None)
         pulled = await self._inspect(pod, name, image)
         if pulled is None:
+            if self._records is not None:
+                await self._records.failed(image)
             raise PullError("ErrImagePull", f'image "{image}" is gone right after it was pulled')
+        if self._records is not None:
+            await self._records.pulled(image, pulled.id, used)
         now = self._clock.monotonic()
         note = f'Successfully pulled image "{image}" in {_shown(now - began)} ({_shown(now - waiting_since)} including waiting).'
         self._events.normal(pod, "Pulled", f"{note} Image size: {pulled.size} bytes.", name)
         return pulled
 
-    async def _try_credentials(self, pod: Pod, image: str, sandbox: pb.PodSandboxConfig) -> None:
-        """Every matching credential in turn, then the last failure; without any, anonymously."""
-        found = credentials.for_image(image, await self._secrets(pod))
+    async def _intend(self, pod: Pod, name: str, image: str) -> None:
+        """Without a note that it is pulled here, an image would later pass for one that was here from the start."""
+        if self._records is None:
+            return
+        try:
+            await self._records.pulling(image)
+        except OSError as error:
+            message = f'Failed to record image pull intent for container image "{image}": {error}'
+            self._events.warning(pod, "Failed", message, name)
+            raise PullError("ErrImagePull", message) from None
+
+    async def _credentials(self, pod: Pod, image: str) -> list[Found]:
+        """Those of the pod's secrets, then those of the node, as upstream tries them."""
+        found = for_image(image, await self._secrets(pod))
+        return [*found, *(await self._keyring.credentials(image, pod) if self._keyring is not None else ())]
+
+    async def _try_credentials(self, found: Sequence[Found], image: str, sandbox: pb.PodSandboxConfig) -> Found | None:
+        """Every credential in turn, then the last failure; without any, anonymously. The one that was right."""
         failure: errors.RuntimeServiceError | None = None
-        attempts: list[credentials.Credential | None] = [*found] or [None]
-        for credential in attempts:
+        attempts: list[Found | None] = [*found] or [None]
+        for attempt in attempts:
             if self._throttle is not None and not self._throttle.take():
                 raise ThrottledError
             try:
-                await self._images.pull_image(image, _auth(credential), sandbox)
+                await self._images.pull_image(image, _auth(attempt.credential if attempt else None), sandbox)
             except errors.RuntimeServiceError as error:
                 failure = error
             else:
-                return
+                return attempt
         assert failure is not None
         raise failure
 
@@ -164,7 +212,7 @@ class ImagePuller:
             self._backoff.reset(key)
 
 
-def _auth(credential: credentials.Credential | None) -> pb.AuthConfig | None:
+def _auth(credential: Credential | None) -> pb.AuthConfig | None:
     if credential is None:
         return None
     return pb.AuthConfig(

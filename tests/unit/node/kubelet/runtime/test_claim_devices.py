@@ -4,6 +4,7 @@ from pathlib import Path
 
 from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.runtime.container_config import Ingredients, container_config
+from node.kubelet.runtime.security import Seccomp
 
 
 def test_ids_of_devices_are_told_to_the_runtime() -> None:
@@ -17,7 +18,7 @@ def test_ids_of_devices_are_told_to_the_runtime() -> None:
             image=pb.Image(id="sha256:1"),
             environment={},
             mounts=(),
-            seccomp_root=Path("/var/lib/kubelet/seccomp"),
+            seccomp=Seccomp(Path("/var/lib/kubelet/seccomp")),
             cdi_devices=("example.com/null=a", "example.com/null=b"),
         )
     )
