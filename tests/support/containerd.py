@@ -70,12 +70,13 @@ def require_containerd() -> None:
 
 @asynccontextmanager
 async def running_containerd(
-    wrap: Sequence[str] = (), *, systemd_cgroup: bool = False, runtime: str = ""
+    wrap: Sequence[str] = (), *, systemd_cgroup: bool = False, runtime: str = "", registries: bool = False
 ) -> AsyncIterator[RunningContainerd]:
     """Start one with the pause and busybox images imported; kill it, its shims and mounts at the end.
 
     ``wrap`` comes before its command line, as ``nsenter --net=... --``. ``systemd_cgroup``: systemd makes its cgroups.
-    ``runtime``: another than the machine's own, of ``tests.support.runtimes``.
+    ``runtime``: another than the machine's own, of ``tests.support.runtimes``. ``registries``: how to reach each registry is said
+    below ``<data_dir>/certs.d`` (a ``hosts.toml``).
     """
     require_containerd()
     runtimes.require(runtime)
@@ -83,7 +84,7 @@ async def running_containerd(
     data_dir = Path(tempfile.mkdtemp(prefix="pyb-cd-", dir="/tmp"))
     process: asyncio.subprocess.Process | None = None
     try:
-        where = containerd.layout(data_dir)
+        where = containerd.layout(data_dir, **({"registry_config": data_dir / "certs.d"} if registries else {}))
         version = await _output("containerd", "--version", environment=environment)
         containerd.write_config(where, containerd.minor_version(version), systemd_cgroup=systemd_cgroup)
         with (data_dir / "containerd.log").open("wb") as log:
