@@ -138,14 +138,18 @@ def phase_is(phase: str) -> Callable[[dict[str, Any]], bool]:
 
 @asynccontextmanager
 async def running_node(
-    apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver, *, runtime: str = "", **changes: Any
+    apiserver: Callable[[], AbstractAsyncContextManager[TestServer]] = running_apiserver,
+    *,
+    runtime: str = "",
+    registries: bool = False,
+    **changes: Any,
 ) -> AsyncIterator[TestNode]:
     """``changes`` go into the KubeletConfig; ``apiserver`` starts another server than ours,
-    ``runtime`` another containerd than this machine's. The environment's CGROUP_DRIVER is
+    ``runtime`` another containerd than this machine's; ``registries`` is for it. The environment's CGROUP_DRIVER is
     that of runtime and kubelet where ``changes`` name none."""
     driver = changes.setdefault("cgroup_driver", os.environ.get("CGROUP_DRIVER", "cgroupfs"))
     with own_network_namespace() as namespace, own_cgroups(namespace):
-        made = running_containerd(systemd_cgroup=driver == "systemd", runtime=runtime)
+        made = running_containerd(systemd_cgroup=driver == "systemd", runtime=runtime, registries=registries)
         async with made as containerd, apiserver() as server:
             root = Path(containerd.data_dir, "kubelet")
             config = KubeletConfig(
