@@ -1,6 +1,7 @@
 """The real docker-registry on loopback, with TLS and passwords, and pushing images into it."""
 
 import asyncio
+import base64
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -47,8 +48,9 @@ class DockerRegistry:
         local.add(name, tag, files, directory)
         manifest = local.tags[name, tag]
         context = ssl.create_default_context(cafile=str(self.authority))
-        auth, connector = aiohttp.BasicAuth(USER, PASSWORD), aiohttp.TCPConnector(ssl=context)
-        async with aiohttp.ClientSession(auth=auth, connector=connector) as session:
+        login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        connector, as_user = aiohttp.TCPConnector(ssl=context), {"Authorization": f"Basic {login}"}
+        async with aiohttp.ClientSession(headers=as_user, connector=connector) as session:
             base = f"{self.url}/v2/{name}"
             for digest, blob in local.blobs.items():
                 async with session.post(f"{base}/blobs/uploads/") as started:
