@@ -60,6 +60,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("PodLevelResources", True, ()),
         ("PodTopologyLabelsAdmission", True, ()),
         ("SELinuxChangePolicy", True, ()),
+        ("UserNamespacesSupport", True, ()),
         ("WatchList", True, ()),
     ),
 }
@@ -101,7 +102,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "SizeBasedListCostEstimate StatefulSetSemanticRevisionComparison StorageVersionHash "
         "StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics "
         "TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests "
-        "UnauthenticatedHTTP2DOSMitigation UserNamespacesSupport WatchListClient WindowsGracefulNodeShutdown"
+        "UnauthenticatedHTTP2DOSMitigation WatchListClient WindowsGracefulNodeShutdown"
     ),
     (GA, True): ("DRAPrioritizedList TopologyManagerPolicyOptions"),
     (DEPRECATED, False): (

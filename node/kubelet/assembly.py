@@ -20,7 +20,7 @@ from client.rest import Client
 from component.clock import Clock
 from component.metrics import Registry
 from component.process import RealRunner
-from node.kubelet import apparmor, node_status, sysctl
+from node.kubelet import apparmor, node_status, sysctl, userns
 from node.kubelet.cgroups.manager import MOUNT, Cgroups
 from node.kubelet.cgroups.systemd import Slices
 from node.kubelet.cm import container_manager
@@ -75,6 +75,7 @@ from node.kubelet.sources.static_url import StaticUrl
 from node.kubelet.stats.pods import PodUsage
 from node.kubelet.stats.volumes import VolumeUsage
 from node.kubelet.status import StatusManager
+from node.kubelet.userns import IdRange, UserNamespaces
 from node.kubelet.volumes.csi.in_use import InUse
 from node.kubelet.volumes.csi.plugin import Csi
 from node.kubelet.volumes.csi.registry import CsiRegistry
@@ -103,6 +104,7 @@ class Given:
     kept: container_manager.Kept
     slices: Slices
     """Who makes cgroups when the driver is systemd."""
+    user_ids: IdRange
 
     @property
     def node_name(self) -> str:
@@ -180,6 +182,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     host = replace(
         _host(given, cgroups, objects, _volumes(given, objects, drivers, events, seen), events, metrics, services, keeper),
         recursive_read_only=lambda: view.facts.recursive_read_only(),
+        users=_users(given, lambda handler: view.facts.user_namespaces(handler)),
         pinning=lambda pod, container: managers.pinning(pod, container),
         claim_devices=lambda pod, container: claims.cdi_devices(pod, container),
     )
@@ -390,6 +393,16 @@ def _limits(given: Given) -> Node:
         hugepages=machine.hugepage_sizes,
         oom_group=machine.cgroup_version == 2 and not config.single_process_oom_kill,
     )
+
+
+def _users(given: Given, supports: Callable[[str], bool]) -> UserNamespaces:
+    """Blocks: reads what the pods of this node were given before."""
+    config = given.config
+    enabled = config.features.enabled(userns.GATE)
+    users = UserNamespaces(given.user_ids, config.user_namespace_ids_per_pod, config.pod_dir, supports, enabled=enabled)
+    folder = config.root_dir / "pods"
+    users.load([entry.name for entry in folder.iterdir()] if folder.is_dir() else [])
+    return users
 
 
 def _keyring(given: Given, objects: CachedObjects) -> Keyring:

@@ -15,7 +15,7 @@ from apimachinery import quantity
 from component import features, tls
 from component.featuregates import Gates
 from component.flags import parse_duration
-from node.kubelet import config_foreign, config_resources, sysctl
+from node.kubelet import config_foreign, config_resources, sysctl, userns
 from node.kubelet.cm import cpuset
 from node.kubelet.eviction import thresholds
 from node.kubelet.images import pull_records
@@ -88,6 +88,7 @@ class KubeletConfig:
     container_log_max_files: int = 5
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     seccomp_default: bool = False
+    user_namespace_ids_per_pod: int = userns.UNIT
     max_container_restart_period: float = 300.0  # the longest wait before a container that keeps failing is restarted
     registry_pull_qps: int = 5  # 0: no limit
     registry_burst: int = 10
@@ -284,6 +285,7 @@ _FIELDS = {
     "staticPodURLHeader": _Field("static_pod_url_header", _headers),
     "httpCheckFrequency": _Field("http_check_frequency", _duration),
     "allowedUnsafeSysctls": _Field("allowed_unsafe_sysctls", _texts),
+    "userNamespaces.idsPerPod": _Field("user_namespace_ids_per_pod", _whole),
     "seccompDefault": _Field("seccomp_default", _truth),
     "crashLoopBackOff.maxContainerRestartPeriod": _Field("max_container_restart_period", _duration),
     "imagePullCredentialsVerificationPolicy": _Field("image_pull_credentials_verification_policy", _text),
@@ -450,6 +452,9 @@ def validate(config: KubeletConfig) -> None:
         period = f"{config.max_container_restart_period:g}s"
         raise ConfigError(f"crashLoopBackOff.maxContainerRestartPeriod ({period}) must be between 1s and 300s")
     _validate_verification(config)
+    if config.user_namespace_ids_per_pod <= 0 or config.user_namespace_ids_per_pod % userns.UNIT:
+        ids = config.user_namespace_ids_per_pod
+        raise ConfigError(f"userNamespaces.idsPerPod ({ids}) must be a multiple of {userns.UNIT}, and more than 0")
     if config.registry_pull_qps < 0:
         raise ConfigError(f"registryPullQPS ({config.registry_pull_qps}) must not be a negative number")
     if config.registry_burst < 0:

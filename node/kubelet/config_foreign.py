@@ -24,7 +24,6 @@ POLICIES: Mapping[str, tuple[Any, ...]] = {
     "memoryReservationPolicy": ("None",),
     "tracing": (),
     "tlsCurvePreferences": (),
-    "userNamespaces.idsPerPod": (65536,),
 }
 TUNING = frozenset(
     {

@@ -72,6 +72,7 @@ class Housekeeping:
                     _log.warning("Cannot unmount the volumes of a gone pod", uid=uid, err=error)
                     continue
                 await self._host.cgroups.remove(uid)
+                await asyncio.to_thread(self._host.users.release, uid)
                 try:
                     await asyncio.to_thread(mounts.remove_tree, self._host.config.pod_dir(uid))
                 except OSError as error:

@@ -20,9 +20,10 @@ from component.dynamic_certificates import CaBundle, Files, ServingCertificates,
 from component.errors import OperatorError
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
+from component.process import RealRunner
 from component.tasks import Supervisor
 from cri.errors import RuntimeServiceError
-from node.kubelet import machine
+from node.kubelet import machine, userns
 from node.kubelet.assembly import Given, Parts, assemble, problems
 from node.kubelet.certificate.manager import Certificates
 from node.kubelet.cgroups.systemd import Systemd
@@ -83,7 +84,8 @@ class Kubelet:
                 client.count_requests(metrics)
                 config.features.expose(metrics)
                 certificates.start(client, metrics)
-                given = Given(config, self._clock, client, link, version, facts, metrics, kept, slices)
+                ids = await _user_ids(config)
+                given = Given(config, self._clock, client, link, version, facts, metrics, kept, slices, ids)
                 await self._work(certificates, given)
         finally:
             slices.close()
@@ -218,6 +220,13 @@ class Kubelet:
         health.add("pleg", partial(_check, pleg))
         handler = health_and_metrics_handler(health)  # metrics are on the other port, behind its guard
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
+
+
+async def _user_ids(config: KubeletConfig) -> userns.IdRange:
+    try:
+        return await userns.host_range(RealRunner(), config.user_namespace_ids_per_pod, config.max_pods)
+    except ValueError as error:
+        raise OperatorError(f"kubelet mappings: {error}: mend /etc/subuid and /etc/subgid") from None
 
 
 async def _when_known(parts: Parts, run: Callable[[], Awaitable[None]]) -> None:

@@ -60,6 +60,10 @@ class RuntimeFacts:
     features: Mapping[str, bool] | None = None
     """As ``status.features`` shows them: what does not depend on the handler."""
 
+    def user_namespaces(self, handler: str = "") -> bool:
+        """Whether the runtime can give pods users of their own."""
+        return any(each["name"] == handler and each["features"]["userNamespaces"] for each in self.handlers)
+
     def recursive_read_only(self, handler: str = "") -> bool:
         """Whether the runtime can make mounts below a read-only one read-only, too."""
         return any(each["name"] == handler and each["features"]["recursiveReadOnlyMounts"] for each in self.handlers)

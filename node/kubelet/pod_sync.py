@@ -266,6 +266,7 @@ class PodSync:
         tools.probes.remove(self._uid)
         if tools.managers is not None:
             tools.managers.forget(self._uid)
+        await asyncio.to_thread(tools.host.users.release, self._uid)
         await tools.host.volumes.unmount(self._uid, tools.host.config.pod_dir(self._uid))
         await tools.host.cgroups.remove(self._uid)
 

@@ -156,6 +156,13 @@ CASES = [
     ),
     Case("windows", "PodOSNotSupported", [container()], (r"OS field doesn't match node OS",), {"os": {"name": "windows"}}, True),
     Case(
+        "own-users",
+        "ContainerCreating",
+        [container()],
+        (r"FailedCreatePodSandBox.*can't set `spec.hostUsers: false`, runtime does not support user namespaces",),
+        {"hostUsers": False},
+    ),
+    Case(
         "no-variables",
         "CreateContainerConfigError",
         [container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "scratch", "path": "a", "key": "A"}}}])],

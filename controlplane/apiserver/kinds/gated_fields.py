@@ -14,6 +14,7 @@ _SOURCES = ("volumes", EACH, "projected", "sources", EACH)
 POD_SPEC: Mapping[Path, str] = {
     ("schedulingGroup",): "GenericWorkload",
     ("hostnameOverride",): "HostnameOverride",
+    ("hostUsers",): "UserNamespacesSupport",
     ("resources",): "PodLevelResources",
     ("securityContext", "seLinuxChangePolicy"): "SELinuxChangePolicy",
     (*_SOURCES, "clusterTrustBundle"): "ClusterTrustBundleProjection",

@@ -14,6 +14,7 @@ from apimachinery.objects import pods
 from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.resize.plan import resources_of
 from node.kubelet.runtime import env, names, resources, sandbox, security
+from node.kubelet.userns import IdRange
 
 _PROPAGATION = {
     "None": pb.PROPAGATION_PRIVATE,
@@ -55,6 +56,7 @@ class Ingredients:
     environment: Mapping[str, str]
     mounts: Sequence[BindMount]
     seccomp: security.Seccomp
+    users: IdRange | None = None
     devices: Sequence[Device] = ()
     cdi_devices: Sequence[str] = ()
     node: resources.Node = field(default_factory=resources.Node)
@@ -66,7 +68,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
     """Raises ``security.SecurityError``."""
     pod, container = given.pod, given.container
     security.verify_non_root(pod, container, given.image)
-    context = security.container_context(pod, container, given.image, given.seccomp)
+    context = security.container_context(pod, container, given.image, given.seccomp, given.users)
     if given.target_id:
         context.namespace_options.pid = pb.TARGET
         context.namespace_options.target_id = given.target_id
@@ -78,7 +80,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
         args=env.expand_all(container.get("args"), given.environment),
         working_dir=str(container.get("workingDir") or ""),
         envs=[pb.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in given.environment.items()],
-        mounts=[_mount(mount) for mount in given.mounts],
+        mounts=[_mount(mount, given.users) for mount in given.mounts],
         devices=[_device(device) for device in given.devices],
         CDI_devices=[pb.CDIDevice(name=name) for name in given.cdi_devices],
         labels={**sandbox.identity(pod), names.CONTAINER_NAME: container["name"]},
@@ -91,7 +93,9 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
     )
 
 
-def _mount(mount: BindMount) -> pb.Mount:
+def _mount(mount: BindMount, users: IdRange | None) -> pb.Mount:
+    """In a user namespace, files keep their owners as the container sees them: the runtime maps ids of the mount."""
+    mapping = [security.id_mapping(users)] if users is not None and not mount.image else ()
     return pb.Mount(
         host_path="" if mount.image else str(mount.host_path),
         container_path=mount.container_path,
@@ -100,6 +104,8 @@ def _mount(mount: BindMount) -> pb.Mount:
         propagation=_PROPAGATION[mount.propagation],
         image=pb.ImageSpec(image=mount.image) if mount.image else None,
         image_sub_path=mount.image_sub_path,
+        uidMappings=mapping,
+        gidMappings=mapping,
     )
 
 

@@ -20,6 +20,7 @@ from node.kubelet.runtime.container_config import BindMount, Device
 from node.kubelet.runtime.gate import CONTAINER, to_its_end
 from node.kubelet.runtime.host import Host
 from node.kubelet.runtime.observed import ObservedContainer, ObservedPod, State
+from node.kubelet.userns import IdRange
 
 _log = logs.get(__name__)
 _MINIMUM_AFTER_HOOK = 2
@@ -47,6 +48,7 @@ class Place:
     config: pb.PodSandboxConfig
     ips: Sequence[str]
     volumes: Mapping[str, Mount]
+    users: IdRange | None = None
 
 
 class Containers:
@@ -125,6 +127,7 @@ class Containers:
                 node=host.limits,
                 pinning=host.pinning(place.pod, container),
                 seccomp=security.Seccomp(host.config.root_dir / "seccomp", host.config.seccomp_default),
+                users=place.users,
                 target_id=aimed.id if aimed else "",
             )
         )

@@ -13,6 +13,7 @@ from node.kubelet.recorder import PodEvents
 from node.kubelet.runtime import dns, resources
 from node.kubelet.runtime.gate import Gate
 from node.kubelet.runtime.resources import ANYWHERE
+from node.kubelet.userns import IdRange
 
 
 class Counters(Protocol):
@@ -43,6 +44,26 @@ class PodCgroups(Protocol):
         ...
 
 
+class Users(Protocol):
+    """The user namespaces of pods. Both methods block."""
+
+    def of(self, pod: Mapping[str, Any], handler: str) -> IdRange | None:
+        """The ids of the pod's own; None: it shares the host's. Raises ValueError or OSError."""
+        ...
+
+    def release(self, uid: str) -> None: ...
+
+
+class HostUsers:
+    """No pod has users of its own."""
+
+    def of(self, pod: Mapping[str, Any], handler: str) -> IdRange | None:
+        return None
+
+    def release(self, uid: str) -> None:
+        """Nothing was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The node's services and facts."""
@@ -57,6 +78,7 @@ class Host:
     clock: Clock
     gate: Gate
     metrics: Counters
+    users: Users = field(default_factory=HostUsers)
     refresh_period: Callable[[float], float] = field(default=lambda longest: longest)
     services: Callable[[], Iterable[Mapping[str, Any]]] = field(default=lambda: ())
     allocatable: Callable[[], Mapping[str, str]] = field(default=dict)

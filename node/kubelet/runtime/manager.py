@@ -77,21 +77,22 @@ class RuntimeManager:
         parent = await host.cgroups.ensure(pod)
         attempt = plan.attempt if plan.create_sandbox or newest is None else newest.attempt
         try:
-            config = sandbox.sandbox_config(pod, host.config, host.host_dns(), attempt, parent, host.limits)
+            handler = await self._handler(pod)
+            users = await asyncio.to_thread(host.users.of, pod, handler) if "hostUsers" in pods.spec_of(pod) else None
+            config = sandbox.sandbox_config(pod, host.config, host.host_dns(), attempt, parent, host.limits, users)
             if not plan.create_sandbox and newest is not None:
                 ips = host.node_ips() if newest.host_network else newest.ips
-                return Place(pod, observed, newest.id, config, ips, volumes)
-            handler = await self._handler(pod)
+                return Place(pod, observed, newest.id, config, ips, volumes, users)
             async with host.gate.passing(SANDBOX):
                 made = await to_its_end(host.runtime.run_pod_sandbox(config, handler))
             host.metrics.pod_started()
             status = await host.runtime.pod_sandbox_status(made)
-        except (errors.RuntimeServiceError, StatusError, ValueError) as error:
+        except (errors.RuntimeServiceError, StatusError, ValueError, OSError) as error:
             host.metrics.pod_started(error=True)
             host.events.warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise SandboxError(str(error)) from None
         own = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
-        return Place(pod, observed, made, config, host.node_ips() if pods.is_host_network(pod) else own, volumes)
+        return Place(pod, observed, made, config, host.node_ips() if pods.is_host_network(pod) else own, volumes, users)
 
     async def _handler(self, pod: Pod) -> str:
         """Which of the runtime's handlers the pod's RuntimeClass names; "" for its own choice. Raises StatusError."""

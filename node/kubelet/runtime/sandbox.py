@@ -13,6 +13,7 @@ from apimachinery.objects.requests import pod_limits, pod_requests
 from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.config import KubeletConfig
 from node.kubelet.runtime import dns, names, resources, security
+from node.kubelet.userns import IdRange
 
 NODE = resources.Node()
 _PROTOCOLS = {"TCP": pb.TCP, "UDP": pb.UDP, "SCTP": pb.SCTP}
@@ -25,6 +26,7 @@ def sandbox_config(
     attempt: int,
     cgroup_parent: str,
     node: resources.Node = NODE,
+    users: IdRange | None = None,
 ) -> pb.PodSandboxConfig:
     """Raises ValueError for a host name the kernel cannot hold."""
     conf = dns.pod_dns(pod, host_dns, config.cluster_dns, config.cluster_domain)
@@ -34,7 +36,7 @@ def sandbox_config(
         dns_config=pb.DNSConfig(servers=conf.nameservers, searches=conf.searches, options=conf.options),
         labels={**labels_of(pod), **identity(pod)},
         annotations=dict(annotations_of(pod)),
-        linux=_linux(pod, cgroup_parent, node),
+        linux=_linux(pod, cgroup_parent, node, users),
     )
     if not pods.is_host_network(pod):
         made.hostname = dns.kernel_hostname(pod, config.cluster_domain)
@@ -51,11 +53,11 @@ def log_directory(pod: Mapping[str, Any], root: Path) -> Path:
     return names.pod_log_directory(root, namespace_of(pod), name_of(pod), uid_of(pod))
 
 
-def _linux(pod: Mapping[str, Any], cgroup_parent: str, node: resources.Node) -> pb.LinuxPodSandboxConfig:
+def _linux(pod: Mapping[str, Any], cgroup_parent: str, node: resources.Node, users: IdRange | None) -> pb.LinuxPodSandboxConfig:
     sysctls = (pods.spec_of(pod).get("securityContext") or {}).get("sysctls") or ()
     return pb.LinuxPodSandboxConfig(
         cgroup_parent=cgroup_parent,
-        security_context=security.sandbox_context(pod),
+        security_context=security.sandbox_context(pod, users),
         sysctls={each["name"]: each["value"] for each in sysctls},
         resources=resources.sandbox_resources(pod_requests(pod), pod_limits(pod), node),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from apimachinery.objects import pods
 from cri.api import runtime_v1_pb2 as pb
+from node.kubelet.userns import IdRange
 
 _MASKED = (
     "/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
@@ -60,21 +61,33 @@ def pods_name(pod: Pod) -> str:
     return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata.get('uid', '')})"
 
 
-def namespaces(pod: Pod) -> pb.NamespaceOption:
-    """Which of the host's namespaces the pod shares."""
+def namespaces(pod: Pod, users: IdRange | None = None) -> pb.NamespaceOption:
+    """Which of the host's namespaces the pod shares; ``users`` are the ids of its own user namespace, if it has one."""
     spec = pods.spec_of(pod)
     pid = pb.NODE if spec.get("hostPID") else pb.POD if spec.get("shareProcessNamespace") else pb.CONTAINER
     return pb.NamespaceOption(
-        network=pb.NODE if spec.get("hostNetwork") else pb.POD, pid=pid, ipc=pb.NODE if spec.get("hostIPC") else pb.POD
+        network=pb.NODE if spec.get("hostNetwork") else pb.POD,
+        pid=pid,
+        ipc=pb.NODE if spec.get("hostIPC") else pb.POD,
+        userns_options=_users(users) if users is not None else None,
     )
 
 
-def sandbox_context(pod: Pod) -> pb.LinuxSandboxSecurityContext:
+def _users(users: IdRange) -> pb.UserNamespace:
+    mapping = [id_mapping(users)]
+    return pb.UserNamespace(mode=pb.POD, uids=mapping, gids=mapping)
+
+
+def id_mapping(users: IdRange) -> pb.IDMapping:
+    return pb.IDMapping(host_id=users.first, container_id=0, length=users.length)
+
+
+def sandbox_context(pod: Pod, users: IdRange | None = None) -> pb.LinuxSandboxSecurityContext:
     """The sandbox is privileged when any container is: runtimes give it the devices then."""
     context = pods.spec_of(pod).get("securityContext") or {}
     privileged = any((each.get("securityContext") or {}).get("privileged") for each in pods.all_containers(pod))
     made = pb.LinuxSandboxSecurityContext(
-        namespace_options=namespaces(pod),
+        namespace_options=namespaces(pod, users),
         privileged=privileged,
         seccomp=pb.SecurityProfile(profile_type=pb.SecurityProfile.RuntimeDefault),
         supplemental_groups=_groups(context),
@@ -95,14 +108,16 @@ class Seccomp:
     by_default: bool = False
 
 
-def container_context(pod: Pod, container: Container, image: pb.Image, node: Seccomp) -> pb.LinuxContainerSecurityContext:
+def container_context(
+    pod: Pod, container: Container, image: pb.Image, node: Seccomp, users: IdRange | None = None
+) -> pb.LinuxContainerSecurityContext:
     """CRI's security context of one container."""
     context = effective(pod, container)
     pod_context = pods.spec_of(pod).get("securityContext") or {}
     privileged = bool(context.get("privileged"))
     made = pb.LinuxContainerSecurityContext(
         privileged=privileged,
-        namespace_options=namespaces(pod),
+        namespace_options=namespaces(pod, users),
         readonly_rootfs=bool(context.get("readOnlyRootFilesystem")),
         no_new_privs=context.get("allowPrivilegeEscalation") is False,
         supplemental_groups=_groups(pod_context),
