@@ -111,6 +111,8 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": flags.COMMA_LIST, "help": "What is bounded: pods, system-reserved, kube-reserved, or none [pods]."},
     ),
     "--cpu-cfs-quota": ("cpu_cfs_quota", {"type": click.BOOL, "help": "Have the kernel enforce CPU limits [true]."}),
+    "--cpu-cfs-quota-period": ("cpu_cfs_quota_period", {"type": flags.DURATION, "help": "Its period [100ms]."}),
+    "--qos-reserved": ("qos_reserved", {"type": flags.KEY_VALUES, "help": "Memory kept for better classes, memory=50%."}),
     "--cpu-manager-policy": ("cpu_manager_policy", {"help": "none, or static: whole CPUs for who asks for whole CPUs."}),
     "--cpu-manager-policy-options": (
         "cpu_manager_policy_options",

@@ -82,6 +82,97 @@ def test_distributed(shape: Shape, free: str, count: int, group: int, taken: str
     assert found == cpuset.parse(taken), cpuset.show(found)
 
 
+DUAL = Shape(sockets=2, cores_per_node=3, threads=2, interleaved=True)
+MULTI = Shape(sockets=2, nodes_per_socket=2, cores_per_node=10, threads=2)
+NO_SMT = Shape(cores_per_node=16, cores_per_cache=4)
+DUAL_NO_SMT = Shape(sockets=2, cores_per_node=8, cores_per_cache=4)
+SMT = Shape(cores_per_node=8, threads=2, cores_per_cache=4)
+TWO_NUMA = Shape(nodes_per_socket=2, cores_per_node=8, cores_per_cache=4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "free", "count", "taken"),
+    [
+        (DESKTOP, "1,3,5-7", 1, "6"),
+        (DESKTOP, "0-3,6", 2, "2,6"),
+        (DUAL, "0-11", 6, "0,2,4,6,8,10"),
+        (DUAL, "1-5,7-11", 1, "2"),
+        (DUAL, "0-11", 8, "0-2,4,6-8,10"),
+        (MULTI, "0-79", 40, "0-19,40-59"),
+        (MULTI, "0-79", 20, "0-9,40-49"),
+        (MULTI, "10-39,50-79", 20, "10-19,50-59"),
+        (MULTI, "0-79", 60, "0-29,40-69"),
+        (MULTI, "1-39,41-79", 60, "10-39,50-79"),
+        (MULTI, "0-79", 64, "0-31,40-71"),
+    ],
+)
+def test_packed_as_upstream_packs(shape: Shape, free: str, count: int, taken: str) -> None:
+    """The cases that upstream's own tests judge by, with their results."""
+    assert cpuset.show(packed(shape.topology(), cpuset.parse(free), count)) == taken
+
+
+@pytest.mark.parametrize(
+    ("shape", "free", "count", "taken"),
+    [
+        (NO_SMT, "1-15", 10, "1-2,4-11"),
+        (DUAL_NO_SMT, "0-15", 4, "0-3"),
+        (DUAL_NO_SMT, "2-15", 6, "2-7"),
+        (DUAL_NO_SMT, "8-15", 4, "8-11"),
+        (TWO_NUMA, "3-8,12", 2, "4-5"),
+        (SMT, "2-7,10-15", 6, "4-6,12-14"),
+        (SMT, "1-7,9-15", 10, "1,4-7,9,12-15"),
+    ],
+)
+def test_by_cache_as_upstream(shape: Shape, free: str, count: int, taken: str) -> None:
+    assert cpuset.show(packed(shape.topology(), cpuset.parse(free), count, by_cache=True)) == taken
+
+
+@pytest.mark.parametrize(
+    ("shape", "free", "count", "taken"),
+    [
+        (DUAL, "0-11", 2, "0,2"),
+        (DUAL, "0-11", 3, "0,2,4"),
+        (DUAL, "0-11", 8, "0-4,6,8,10"),
+        (FOUR_NODES, "0-15", 2, "0-1"),
+        (MULTI, "0-79", 8, "0-7"),
+    ],
+)
+def test_spread_as_upstream_spreads(shape: Shape, free: str, count: int, taken: str) -> None:
+    assert cpuset.show(packed(shape.topology(), cpuset.parse(free), count, spread=True)) == taken
+
+
+@pytest.mark.parametrize(
+    ("shape", "free", "count", "group", "taken"),
+    [
+        (DUAL, "0-11", 8, 1, "0-3,6-9"),
+        (DUAL, "1-5,7-11", 1, 1, "1"),
+        (DUAL, "1-5,7-11", 1, 2, "2"),
+        (MULTI, "0-79", 64, 1, "0-7,10-17,20-27,30-37,40-47,50-57,60-67,70-77"),
+        (MULTI, "0-79", 48, 1, "0-7,10-17,20-27,40-47,50-57,60-67"),
+        (MULTI, "1-29,32-39,41-69,72-79", 48, 1, "1-8,10-17,20-27,41-48,50-57,60-67"),
+        (MULTI, "2-29,31-39,42-69,71-79", 48, 1, "10-17,20-27,31-38,50-57,60-67,71-78"),
+        (MULTI, "0-2,10-12,20-22,30-32,40-41,50-51,60-61,70-71", 16, 1, "0-1,10-11,20-21,30-31,40-41,50-51,60-61,70-71"),
+        (MULTI, "0-79", 26, 1, "0-6,10-16,40-45,50-55"),
+        (MULTI, "0-79", 26, 2, "0-6,10-15,40-46,50-55"),
+        (MULTI, "0-79", 62, 1, "0-7,10-17,20-27,30-37,40-47,50-57,60-66,70-76"),
+        (MULTI, "0-79", 62, 2, "0-7,10-17,20-27,30-36,40-47,50-57,60-67,70-76"),
+        (MULTI, "0-8,10-18,20-48,50-58,60-79", 62, 1, "0-7,10-17,20-27,30-37,40-46,50-56,60-67,70-77"),
+        (MULTI, "0-8,10-18,20-48,50-58,60-79", 62, 2, "0-7,10-16,20-27,30-37,40-47,50-56,60-67,70-77"),
+        (
+            *(MULTI, "0-3,10-13,20-23,30-36,40-43,50-53,60-63,70-76", 34, 1),
+            "0-3,10-13,20-23,30-34,40-43,50-53,60-63,70-74",
+        ),
+        (
+            EPYC,
+            "0,30-31,43-47,62-63,75-79,94,96,101-111,126-128,158-159,171-175,190-191,203-207,222-223,229-239,254-255",
+            *(28, 1, "43-47,75-79,96,101-105,171-174,203-206,229-232"),
+        ),
+    ],
+)
+def test_distributed_as_upstream_distributes(shape: Shape, free: str, count: int, group: int, taken: str) -> None:
+    assert cpuset.show(distributed(shape.topology(), cpuset.parse(free), count, group)) == taken
+
+
 def test_too_many() -> None:
     text = "not enough cpus available to satisfy request: requested=3, available=2"
     with pytest.raises(NotEnoughCpusError, match=text):
