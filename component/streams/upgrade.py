@@ -17,6 +17,7 @@ from component.streams.wsocket import WebSocket
 
 SPDY = "SPDY/3.1"
 PROTOCOL_HEADER = "X-Stream-Protocol-Version"
+BEARER_PREFIX = "base64url.bearer.authorization.k8s.io."  # by which browsers send a token, as a subprotocol
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 64 * 1024
 
@@ -193,6 +194,11 @@ def offered(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
     """All protocols of a client in its order, whether in one header or in several."""
     values = [value for key, value in headers if key.lower() == name.lower()]
     return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def without_tokens(offer: str) -> str:
+    """A list of subprotocols without the one that is a bearer token: that is for the API server alone."""
+    return ", ".join(item for item in map(str.strip, offer.split(",")) if not item.startswith(BEARER_PREFIX))
 
 
 def accept_websocket(request: _Request, key: str, protocol: str) -> WebSocket:

@@ -449,6 +449,11 @@ MUTANTS = (
         _tokens_in_any_header,
     ),
     Mutant(
+        "tokens in subprotocols",
+        f"{_STREAMS}/test_proxy.py::test_a_token_in_a_subprotocol_goes_no_further",
+        lambda patch: patch.setattr(upgrade, "without_tokens", lambda offer: offer),
+    ),
+    Mutant(
         "groups of bootstrap tokens",
         f"{_HERE}/test_intruders.py::test_a_bootstrap_token_joins_and_no_more[system:masters-False]",
         lambda patch: patch.setattr(bootstrap_token, "_EXTRA_GROUP", re.compile(".*", re.DOTALL)),

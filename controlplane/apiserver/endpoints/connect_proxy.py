@@ -33,6 +33,7 @@ Object = Mapping[str, Any]
 _NAME = re.compile(r"(?:(?P<scheme>https?|):)?(?P<name>[^:]+)(?::(?P<port>[^:]*))?")
 # Belongs to one connection, or to the client's identity here: never passed on.
 _HOP = frozenset({"connection", "keep-alive", "proxy-authenticate", "trailer", "transfer-encoding", "upgrade", "content-length"})
+_IDENTITY = ("impersonate-", "x-remote-")  # of users: what is behind us might believe them
 _PAGE_LIMIT = 16 << 20
 _RUNS = frozenset({"exec", "attach", "portForward", "run"})  # paths of the kubelet that run commands
 _REQUEST_DROP = _HOP | {"proxy-authorization", "proxy-connection", "te", "host", "authorization"}
@@ -230,11 +231,14 @@ def choose_endpoint(service: Object, endpoints: Object, port: str) -> tuple[str,
 def passed_on(call: Call, drop: frozenset[str]) -> list[tuple[str, str]]:
     """The client's headers without those of its connection and identity, and with where they came through."""
     named = {name.strip().lower() for name in call.headers.get("Connection", "").split(",")} - {"upgrade"}
-    kept = [
-        (name, value)
-        for name, value in call.headers.items()
-        if name.lower() not in drop and name.lower() not in named and not name.lower().startswith("impersonate-")
-    ]
+    kept = []
+    for name, value in call.headers.items():
+        lower = name.lower()
+        if lower in drop or lower in named or lower.startswith(_IDENTITY):
+            continue
+        shown = upgrade.without_tokens(value) if lower == "sec-websocket-protocol" else value
+        if shown:
+            kept.append((name, shown))
     peer = call.http.remote or ""
     kept.append(("X-Forwarded-Uri", call.path))
     return [*kept, ("X-Forwarded-For", peer)] if peer else kept

@@ -118,11 +118,13 @@ def stream_options(call: Call) -> Options:
 def upgrade_headers(call: Call) -> list[tuple[str, str]]:
     """The headers of the client's handshake, for the kubelet: nothing else of the request, and no credentials."""
     names = ("connection", "upgrade", upgrade.PROTOCOL_HEADER.lower())
-    kept = [
-        (name, value)
-        for name, value in call.headers.items()
-        if name.lower() in names or name.lower().startswith("sec-websocket-")
-    ]
+    kept = []
+    for name, value in call.headers.items():
+        lower = name.lower()
+        if lower in names or lower.startswith("sec-websocket-"):
+            shown = upgrade.without_tokens(value) if lower == _SOCKET_PROTOCOL.lower() else value
+            if shown:
+                kept.append((name, shown))
     return [*kept, ("Content-Length", "0")]
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Sequence
 
 from apimachinery import errors
+from component.streams.upgrade import BEARER_PREFIX
 from component.tls import peer_chain
 from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
 from controlplane.apiserver.filters.access_metrics import ERROR, FAILURE, SUCCESS, AccessMetrics, user_group
@@ -14,7 +15,6 @@ from controlplane.apiserver.wire.call import Call
 TOKEN_TTL = 10.0  # seconds a verified token is believed on one connection, as upstream's token cache
 _PEER = "peer-certificates"
 _WEBSOCKET = "Sec-WebSocket-Protocol"
-_BEARER_PREFIX = "base64url.bearer.authorization.k8s.io."
 
 
 def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (), metrics: AccessMetrics | None = None) -> Filter:
@@ -86,7 +86,7 @@ def bearer_token(call: Call, authorization: str | None) -> str | None:
     if _WEBSOCKET not in call.headers or call.headers.get("Upgrade", "").lower() != "websocket":
         return None
     offered = [each.strip() for line in call.headers.getall(_WEBSOCKET) for each in line.split(",")]
-    tokens = [each.removeprefix(_BEARER_PREFIX) for each in offered if each.startswith(_BEARER_PREFIX)]
+    tokens = [each.removeprefix(BEARER_PREFIX) for each in offered if each.startswith(BEARER_PREFIX)]
     if not tokens:
         return None
     if len(tokens) > 1:

@@ -1,5 +1,6 @@
 """The pod and service proxies against a web server on this machine's own address (never loopback: that is refused)."""
 
+import base64
 import contextlib
 import socket
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from component import serving
 from tests.integration.streams.conftest import Cluster, create
 from tests.support.apiserver import ADMIN_TOKEN
 
+_REMOTE = ("X-Remote-User", "X-Remote-Group")
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -30,10 +32,15 @@ async def backend(request: web.BaseRequest) -> web.StreamResponse:
         case "/moved":
             return web.Response(status=302, headers={"Location": "/page"})
         case "/echo":
-            names = ("Authorization", "X-Forwarded-Uri", "X-Mine", "Content-Length", "Transfer-Encoding")
+            names = ("Authorization", "X-Forwarded-Uri", "X-Mine", "Content-Length", "Transfer-Encoding", *_REMOTE)
             seen = {name: request.headers.get(name) for name in names}
             query = request.raw_path.partition("?")[2]
             return web.json_response({**seen, "method": request.method, "query": query, "body": await request.text()})
+        case "/protocols":
+            ws = web.WebSocketResponse(protocols=("mine",))
+            await ws.prepare(request)
+            await ws.send_str(request.headers.get("Sec-WebSocket-Protocol", ""))
+            return ws
         case "/ws":
             ws = web.WebSocketResponse()
             await ws.prepare(request)
@@ -90,10 +97,13 @@ async def test_a_head_has_no_body(cluster: Cluster, pod: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_requests_arrive_whole_and_without_credentials(cluster: Cluster, pod: str, method: str) -> None:
     body = "some text" if method != "GET" else None
-    answer = await cluster.api.request(method, f"{pod}/echo?a=%2F&b", body, headers={"X-Mine": "1"}, content_type="text/plain")
+    mine = {"X-Mine": "1", "X-Remote-User": "admin", "x-remote-group": "system:masters"}
+    answer = await cluster.api.request(method, f"{pod}/echo?a=%2F&b", body, headers=mine, content_type="text/plain")
     seen = answer.json
     assert seen == {
         "Authorization": None,
+        "X-Remote-User": None,
+        "X-Remote-Group": None,
         "X-Forwarded-Uri": f"{pod}/echo",
         "X-Mine": "1",
         "Content-Length": seen["Content-Length"],
@@ -110,6 +120,15 @@ async def test_websockets_pass(cluster: Cluster, pod: str) -> None:
     async with cluster.api.session.ws_connect(url, headers=headers, ssl=cluster.api.tls) as ws:
         await ws.send_str("hi")
         assert await ws.receive_str() == "echo hi"
+
+
+async def test_a_token_in_a_subprotocol_goes_no_further(cluster: Cluster, pod: str) -> None:
+    """Else whoever owns the pod would have the token of everybody that looks at it with a browser."""
+    token = base64.urlsafe_b64encode(ADMIN_TOKEN.encode()).decode().rstrip("=")
+    offered = ("mine", f"base64url.bearer.authorization.k8s.io.{token}", "other")
+    async with cluster.api.session.ws_connect(f"{cluster.api.url}{pod}/protocols", protocols=offered, ssl=cluster.api.tls) as ws:
+        assert ws.protocol == "mine"
+        assert await ws.receive_str() == "mine, other"
 
 
 async def test_services_lead_to_their_endpoints(cluster: Cluster, pod: str) -> None:
