@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apimachinery.objects import pods, qos
-from apimachinery.objects.requests import CPU, MEMORY, Resources, amounts
+from apimachinery.objects.requests import CPU, MEMORY, Resources, amounts, container_requests, pod_requests
 from cri.api import runtime_v1_pb2 as pb
 
 MIN_SHARES = 2
@@ -15,6 +15,7 @@ _MIN_QUOTA = 1000
 _GUARANTEED_SCORE = -997
 _BEST_EFFORT_SCORE = 1000
 _CRITICAL_PRIORITY = 2_000_000_000
+_NODE_CRITICAL = "system-node-critical"
 
 
 HUGEPAGES = "hugepages-"
@@ -62,17 +63,31 @@ def cpu_quota(milli: int, period: int = QUOTA_PERIOD) -> int:
 
 
 def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_capacity: int) -> int:
-    """Who the kernel kills first: the less a container asked for, the sooner."""
-    if int((pod.get("spec") or {}).get("priority") or 0) >= _CRITICAL_PRIORITY:
+    """Who the kernel kills first: the less a container asked for, the sooner; sidecars not before those whom they serve."""
+    if is_critical(pod) and pods.spec_of(pod).get("priorityClassName") == _NODE_CRITICAL:
         return _GUARANTEED_SCORE
     quality = qos.qos_class(pod)
     if quality == qos.GUARANTEED:
         return _GUARANTEED_SCORE
     if quality == qos.BEST_EFFORT or memory_capacity <= 0:
         return _BEST_EFFORT_SCORE
-    requested = amounts((container.get("resources") or {}).get("requests")).get(MEMORY, 0)
-    score = 1000 - 1000 * requested // memory_capacity
+    share = _unclaimed_share(pod)
+    requested = container_requests(container).get(MEMORY, 0)
+    if pods.is_sidecar(container):
+        least = min((container_requests(each).get(MEMORY, 0) for each in pods.containers(pod)), default=0)
+        requested = max(requested, least)
+    score = 1000 - 1000 * (requested + share) // memory_capacity
     return min(max(score, 1000 + _GUARANTEED_SCORE), _BEST_EFFORT_SCORE - 1)
+
+
+def _unclaimed_share(pod: Mapping[str, Any]) -> int:
+    """Each container's part of the memory that the pod requests as a whole and no container requests for itself."""
+    spec = pods.spec_of(pod)
+    whole = amounts((spec.get("resources") or {}).get("requests")).get(MEMORY, 0)
+    if not whole:
+        return 0
+    claimed = pod_requests({"spec": {**spec, "resources": {}, "overhead": {}}}).get(MEMORY, 0)
+    return (whole - claimed) // (len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()))
 
 
 def container_resources(

@@ -38,6 +38,25 @@ def test_oom_score(given: dict[str, dict[str, str]], score: int) -> None:
     assert resources.oom_score(pod(containers=[one]), one, 8 * GI) == score
 
 
+def test_oom_scores_of_a_pod_that_requests_as_a_whole() -> None:
+    asking, idle = container("a", resources={"requests": {"memory": "2Gi"}}), container("b")
+    both = pod(containers=[asking, idle], resources={"requests": {"memory": "4Gi"}})
+    assert [resources.oom_score(both, each, 8 * GI) for each in (asking, idle)] == [625, 875], "1Gi more for each"
+
+
+def test_a_sidecar_does_not_go_before_those_whom_it_serves() -> None:
+    sidecar = container("side", restartPolicy="Always", resources={"requests": {"memory": "1Gi"}})
+    main = container(resources={"requests": {"memory": "4Gi"}})
+    both = pod(containers=[main], initContainers=[sidecar])
+    assert resources.oom_score(both, sidecar, 8 * GI) == resources.oom_score(both, main, 8 * GI) == 500
+
+
+@pytest.mark.parametrize(("name", "score"), [("system-node-critical", -997), ("system-cluster-critical", 1000)])
+def test_only_what_the_node_needs_is_spared(name: str, score: int) -> None:
+    critical = pod(priority=2_000_000_000, priorityClassName=name)
+    assert resources.oom_score(critical, critical["spec"]["containers"][0], 8 * GI) == score
+
+
 def test_container_resources() -> None:
     one = container(resources={"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}})
     made = resources.container_resources(pod(containers=[one]), one, Node(8 * GI))
