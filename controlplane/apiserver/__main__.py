@@ -76,6 +76,8 @@ PARAMS: list[click.Parameter] = [
     option("--service-account-key-file", type=INPUT_FILE, multiple=True, help="Keys that verify service account tokens."),
     option("--service-account-signing-key-file", type=INPUT_FILE, help="Key that signs service account tokens."),
     option("--service-account-issuer", multiple=True, default=(DEFAULT_ISSUER,), help="Issuer of tokens; the first one signs."),
+    option("--service-account-max-token-expiration", type=DURATION, default="0s", help="How long tokens last at most; 0: any."),
+    switch("--service-account-extend-token-expiration", True, "Let tokens in pods outlast what was asked for."),
     option("--api-audiences", type=COMMA_LIST, default="", help="Audiences of this API; the issuers when not given."),
     option("--service-cluster-ip-range", type=COMMA_LIST, default="10.96.0.0/12", help="CIDRs for cluster IPs."),
     option("--service-node-port-range", default="30000-32767", help="Ports for NodePort services, both ends included."),
@@ -371,6 +373,10 @@ def _identity(options: Mapping[str, Any]) -> Identity:
         (options["authentication_token_webhook_version"], options["authorization_webhook_version"]),
         options["anonymous_auth"],
     )
+    longest = int(options["service_account_max_token_expiration"])
+    if longest and not 3600 <= longest <= 1 << 32:
+        raise click.UsageError("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
+    made = replace(made, longest_token=longest, extend_tokens=options["service_account_extend_token_expiration"])
     return _with_authorization_file(_with_authentication_file(made, options), options)
 
 

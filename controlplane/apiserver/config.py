@@ -74,6 +74,8 @@ class Identity:
     authentication_file: Path | None = None  # where issuers and anonymous paths came from, to be read again when it changes
     authorizers: tuple[AuthorizerEntry, ...] = ()  # of an AuthorizationConfiguration, instead of modes
     authorization_file: Path | None = None
+    longest_token: int = 0  # seconds that service account tokens last at most; 0 for no bound
+    extend_tokens: bool = True  # those in pods outlast what was asked for
 
 
 @dataclass(frozen=True, slots=True)

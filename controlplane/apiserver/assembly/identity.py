@@ -58,7 +58,9 @@ def believed(
     issuer = None
     if config.service_account_signing_key is not None:
         with reading("--service-account-signing-key-file", config.service_account_signing_key):
-            issuer = TokenIssuer(load_private_key(config.service_account_signing_key), config.service_account_issuers[0])
+            key = load_private_key(config.service_account_signing_key)
+            extends = config.extend_tokens
+            issuer = TokenIssuer(key, config.service_account_issuers[0], config.longest_token, extends=extends)
     keys: list[VerificationKey] = []
     for path in config.service_account_keys:
         with reading("--service-account-key-file", path):

@@ -9,16 +9,29 @@ from controlplane.apiserver.authentication.service_account import PRIVATE_CLAIM
 
 
 class TokenIssuer:
-    """One signing key and the issuer's name."""
+    """One signing key and the issuer's name.
 
-    def __init__(self, key: PrivateKey, issuer: str) -> None:
-        self._key, self.issuer = key, issuer
+    ``longest`` is how many seconds a token may last at most, 0 for no bound; ``extends`` whether tokens in pods outlast what was
+    asked for, for the sake of programs that read theirs once.
+    """
+
+    def __init__(self, key: PrivateKey, issuer: str, longest: int = 0, *, extends: bool = True) -> None:
+        self._key, self.issuer, self.longest, self.extends = key, issuer, longest, extends
         self.verification: VerificationKey = verification_key(key.public_key())
 
     def issue(
-        self, account: dict[str, Any], audiences: Sequence[str], now: int, seconds: int, bound: dict[str, dict[str, Any]]
+        self,
+        account: dict[str, Any],
+        audiences: Sequence[str],
+        now: int,
+        seconds: int,
+        bound: dict[str, dict[str, Any]],
+        warn_after: int = 0,
     ) -> str:
-        """A token for ``account`` from ``now`` for ``seconds``; ``bound`` maps pod, secret or node to name and uid."""
+        """A token for ``account`` from ``now`` for ``seconds``; ``bound`` maps pod, secret or node to name and uid.
+
+        One that was extended says after how many seconds it should have been renewed.
+        """
         import jwt
 
         meta = account["metadata"]
@@ -32,6 +45,7 @@ class TokenIssuer:
                 "namespace": meta["namespace"],
                 **{claim: bound[claim] for claim in ("node", "pod", "secret") if claim in bound},
                 "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
+                **({"warnafter": now + warn_after} if warn_after else {}),
             },
             "nbf": now,
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",

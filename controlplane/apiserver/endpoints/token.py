@@ -40,8 +40,13 @@ async def create_token(call: Call, scope: Scope, issuer: TokenIssuer, audiences:
     bound = await _bound(account, spec.get("boundObjectRef"), lookup)
     now = int(call.received)
     seconds = int(spec["expirationSeconds"])
-    lasting = _EXTENDED_SECONDS if seconds == _INJECTED_SECONDS and "pod" in bound else seconds
-    token = issuer.issue(account, spec["audiences"], now, lasting, bound)
+    if issuer.longest and seconds > issuer.longest:
+        call.warnings.append(f"requested expiration of {seconds} seconds shortened to {issuer.longest} seconds")
+        seconds = spec["expirationSeconds"] = issuer.longest
+    ours = set(spec["audiences"]) <= set(audiences)  # others know nothing of our transition from tokens without an end
+    extended = issuer.extends and seconds == _INJECTED_SECONDS and "pod" in bound and ours
+    lasting, warn_after = (_EXTENDED_SECONDS, seconds) if extended else (seconds, 0)
+    token = issuer.issue(account, spec["audiences"], now, lasting, bound, warn_after)
     kept = {name: account["metadata"][name] for name in ("name", "namespace") if name in account["metadata"]}
     answer = {
         "kind": "TokenRequest",

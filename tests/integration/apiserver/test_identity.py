@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from component import x509
@@ -341,3 +342,30 @@ async def test_a_node_has_one_csi_node_and_only_lets_claims_grow(server: TestSer
     answer = await server.request("PATCH", status, bound, token="node-token", content_type=MERGE)
     assert answer.status == 403
     assert "is not allowed to update fields other than status.quantity and status.conditions" in answer.json["message"]
+
+
+async def test_how_long_tokens_last(tmp_path: Path) -> None:
+    """A token in a pod for this API outlasts what was asked for; no other does, and none lasts longer than is allowed."""
+    for longest, extends in ((0, True), (7200, False)):
+        config, _ = prepare(tmp_path, "memory")
+        identity = replace(config.identity, longest_token=longest, extend_tokens=extends)
+        async with running_apiserver(directory=tmp_path, identity=identity) as server:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", account)
+            pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            assert (await server.request("POST", "/api/v1/namespaces/default/pods", pod)).status == 201
+
+            async def asked(seconds: int, server: TestServer = server, **more: Any) -> tuple[int, int, str]:
+                spec = {"expirationSeconds": seconds, "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}, **more}
+                kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+                path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+                answer = await server.request("POST", path, {**kind, "spec": spec})
+                claims = jwt.decode(answer.json["status"]["token"], options={"verify_signature": False})
+                warn_after = claims["kubernetes.io"].get("warnafter", claims["iat"]) - claims["iat"]
+                return claims["exp"] - claims["iat"], warn_after, answer.headers.get("Warning", "")
+
+            assert await asked(3607) == ((365 * 24 * 3600, 3607, "") if extends else (3607, 0, ""))
+            assert await asked(3607, audiences=["vault"]) == (3607, 0, "")
+            assert await asked(3607, boundObjectRef=None) == (3607, 0, "")
+            shortened = '299 - "requested expiration of 9000 seconds shortened to 7200 seconds"'
+            assert await asked(9000) == ((7200, 0, shortened) if longest else (9000, 0, ""))
