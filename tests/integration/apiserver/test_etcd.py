@@ -108,6 +108,34 @@ async def test_services_made_through_both_share_no_address(servers: list[TestSer
     assert len({answer.json["spec"]["ports"][0]["nodePort"] for answer in made}) == 40
 
 
+async def test_writers_through_both_get_no_more_than_their_quota(servers: list[TestServer]) -> None:
+    """Each server claims in storage: what one of them has in its cache decides nothing."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bounded"}}
+    await servers[0].request("POST", "/api/v1/namespaces", namespace)
+    where, hard = "/api/v1/namespaces/bounded", {"count/configmaps": "9"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    made = (await servers[0].request("POST", f"{where}/resourcequotas", quota)).json
+    made["status"] = {"hard": hard, "used": {"count/configmaps": "0"}}  # as the controller's first count says
+    assert (await servers[1].request("PUT", f"{where}/resourcequotas/q/status", made)).status == 200
+    for server in servers:
+        for _ in range(200):
+            if (await server.request("GET", f"{where}/resourcequotas/q")).json.get("status"):
+                break
+            await asyncio.sleep(0.01)
+    tries = [
+        server.request("POST", f"{where}/configmaps", config_map(f"{number}-{which}"))
+        for number in range(15)
+        for which, server in enumerate(servers)
+    ]
+    answers = await asyncio.gather(*tries)
+    assert sorted(answer.status for answer in answers) == [201] * 9 + [403] * 21
+    refused = next(answer.json["message"] for answer in answers if answer.status == 403)
+    assert "exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=9, limited: count/configmaps=9" in refused
+    for server in servers:
+        assert len((await server.request("GET", f"{where}/configmaps")).json["items"]) == 9
+    assert (await servers[0].request("GET", f"{where}/resourcequotas/q")).json["status"]["used"] == {"count/configmaps": "9"}
+
+
 async def test_a_watch_on_one_sees_the_writes_of_the_other(servers: list[TestServer]) -> None:
     first, second = servers
     start = (await first.request("GET", f"{NAMESPACE}/configmaps")).json["metadata"]["resourceVersion"]
