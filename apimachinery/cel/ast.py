@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+_KINDS = {1: "null_type", 2: "bool", 3: "int", 4: "uint", 5: "double", 6: "string", 7: "bytes"}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: Any  # text, bytes; None for what has no size
+    kind: str = ""  # the type's name in the language
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,10 @@ def _node(data: bytes) -> Node:
 
 
 def _constant(message: _Message) -> Node:
-    if message.has(6):
-        return Constant(message.text(6))
-    return Constant(message.last(7)) if message.has(7) else Constant(None)
+    kind = next((name for number, name in _KINDS.items() if message.has(number)), "")
+    if kind == "string":
+        return Constant(message.text(6), kind)
+    return Constant(message.last(7) if kind == "bytes" else None, kind)
 
 
 def _call(message: _Message) -> Node:

@@ -18,7 +18,7 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_optional, ext_strings
 
-from apimachinery.cel import cost, library, values
+from apimachinery.cel import cost, library, literals, values
 from apimachinery.cel.ast import Comprehension, CreateMap, Ident, Node, Select, children, read
 from apimachinery.cel.library.declare import Overload
 
@@ -95,6 +95,8 @@ class Environment:
         written = compiled.serialize()
         tree = read(written)
         _check_words(tree)
+        if problem := literals.problem(tree):
+            raise CompileError(f"compilation failed: {problem}")
         _check_fields(tree, self._variables)
         found = compiled.return_type()
         if results and found != cel.Type.DYN and not any(_is(found, wanted) for wanted in results):
