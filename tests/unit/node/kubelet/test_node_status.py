@@ -213,5 +213,6 @@ def test_machine_facts() -> None:
     facts = machine.read_machine(Path("/nonexistent/below"))
     assert facts.cpus > 0
     assert facts.memory_bytes > 1 << 20
+    assert facts.max_pids > 0
     assert machine.os_release('NAME=x\nPRETTY_NAME="Debian 12"\n') == "Debian 12"
     assert machine.default_address("127.0.0.1:6443") == "127.0.0.1"
