@@ -84,12 +84,15 @@ def load(der: bytes) -> x509.Certificate:
 
 
 def subject(certificate: x509.Certificate) -> tuple[str, tuple[str, ...]]:
-    """Common name and organizations. Raises UntrustedCertificateError for a subject without a common name: it names nobody."""
+    """Common name and organizations. Raises UntrustedCertificateError for a subject without a common name: it names nobody.
+
+    Of several common names the last one counts, as in Go: whoever approves a request for a certificate reads it the same way.
+    """
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    if not names or not names[0].value:
+    if not names or not names[-1].value:
         raise UntrustedCertificateError("x509: subject with organizations but no common name")
     organizations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return str(names[0].value), tuple(str(part.value) for part in organizations)
+    return str(names[-1].value), tuple(str(part.value) for part in organizations)
 
 
 def credential_id(certificate: x509.Certificate) -> str:

@@ -294,7 +294,7 @@ def _read_subject(name: "x509.Name") -> tuple[str, tuple[str, ...]]:
 
     common = [str(attribute.value) for attribute in name.get_attributes_for_oid(NameOID.COMMON_NAME)]
     organizations = tuple(str(attribute.value) for attribute in name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
-    return (common[0] if common else ""), organizations
+    return (common[-1] if common else ""), organizations
 
 
 def _read_names(extensions: "x509.Extensions") -> tuple[tuple[str, ...], tuple[str, ...]]:

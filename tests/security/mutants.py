@@ -336,6 +336,19 @@ def _any_audience(patch: Patch) -> None:
     patch.setattr(jwt, "decode", decode)
 
 
+def _first_name_counts(patch: Patch) -> None:
+    from cryptography.x509.oid import NameOID
+
+    from component import client_certificates
+
+    def first(certificate: Any) -> tuple[str, tuple[str, ...]]:
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return str(names[0].value), kept(certificate)[1]
+
+    kept = client_certificates.subject
+    patch.setattr(client_certificates, "subject", first)
+
+
 def _names_are_trimmed(patch: Patch) -> None:
     """Names are made alike before they are compared."""
     from controlplane.apiserver.authentication import x509
@@ -469,6 +482,11 @@ MUTANTS = (
         "certificates by their own leave",
         f"{_HERE}/test_intruders.py::test_who_asks_for_a_certificate_does_not_approve_it",
         lambda patch: _leaves(CertificateApproval, patch),
+    ),
+    Mutant(
+        "certificates by their own leave",
+        f"{_HERE}/test_intruders.py::test_a_certificate_with_two_names_is_for_the_one_that_was_approved",
+        _first_name_counts,
     ),
     Mutant(
         "names that look alike",

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import ssl
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -20,9 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from apimachinery.codecs import protobuf
+from component import client_certificates
 from controlplane.apiserver.authentication import service_account
 from controlplane.apiserver.authentication.bootstrap_token import BootstrapTokens
 from controlplane.apiserver.authentication.interface import Credentials
+from controlplane.controllers.lib import certificate_requests
+from controlplane.controllers.lib.certificate_authority import CertificateAuthority
 from tests.security.granting import GROUP, MERGE, RBAC, TOKEN, account, binding, grant, pod
 from tests.support.apiserver import ADMIN_TOKEN, TestServer
 
@@ -381,6 +385,30 @@ async def test_who_asks_for_a_certificate_does_not_approve_it(server: TestServer
     held = (await server.request("GET", f"{CSR}/x")).json
     assert not held["status"]
     assert held["spec"] == made["spec"]
+
+
+@pytest.mark.parametrize("names", [("system:kube-scheduler", "system:node:node-1"), ("system:node:node-2", "system:node:node-1")])
+async def test_a_certificate_with_two_names_is_for_the_one_that_was_approved(server: TestServer, names: tuple[str, ...]) -> None:
+    """A node asks to renew its certificate, with another name before its own: who approves and who lets in read the same."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    parts = [certificates.NameAttribute(NameOID.COMMON_NAME, name) for name in names]
+    subject = certificates.Name([certificates.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"), *parts])
+    asked = certificates.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    request = asked.public_bytes(serialization.Encoding.PEM)
+    read = certificate_requests.subject_of({"spec": {"request": base64.b64encode(request).decode()}})
+    signer = CertificateAuthority(server.directory / "ca.crt", server.directory / "ca.key")
+    signed = signer.sign(request, ["digital signature", "client auth"], timedelta(hours=1), datetime.now(UTC))
+    assert client_certificates.subject(certificates.load_pem_x509_certificate(signed))[0] == read.common_name == names[-1]
+    with pytest.raises(certificate_requests.UnacceptableError, match="more than one common name"):
+        certificate_requests.check_kubelet_client(read, ["digital signature", "client auth"])
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    certificate, file = server.directory / "two.crt", server.directory / "two.key"
+    certificate.write_bytes(signed)
+    file.write_bytes(private)
+    context = ssl.create_default_context(cafile=str(server.ca_file))
+    context.load_cert_chain(certificate, file)
+    async with server.session.post(f"{server.url}{WHO}", json=WHO_AM_I, ssl=context) as answer:
+        assert (await answer.json())["status"]["userInfo"]["username"] == names[-1]
 
 
 async def test_a_pod_is_not_changed_through_its_side_doors(server: TestServer) -> None:

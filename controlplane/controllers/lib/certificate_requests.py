@@ -38,6 +38,7 @@ class Subject:
     emails: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()  # common names before the one that counts
 
 
 def has_condition(request: Object, kind: str) -> bool:
@@ -92,7 +93,7 @@ def subject_of(request: Object) -> Subject:
     try:
         names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return Subject(common[-1] if common else "", tuple(organizations))
+        return Subject(common[-1] if common else "", tuple(organizations), other_names=tuple(common[:-1]))
     return Subject(
         common[-1] if common else "",
         tuple(organizations),
@@ -100,6 +101,7 @@ def subject_of(request: Object) -> Subject:
         tuple(names.get_values_for_type(x509.RFC822Name)),
         tuple(str(address) for address in names.get_values_for_type(x509.IPAddress)),
         tuple(names.get_values_for_type(x509.UniformResourceIdentifier)),
+        tuple(common[:-1]),
     )
 
 
@@ -142,6 +144,8 @@ def _check_node(subject: Subject) -> None:
 def _check_name(subject: Subject) -> None:
     if not subject.common_name.startswith(_NODE_PREFIX):
         raise UnacceptableError("subject common name does not begin with 'system:node:'")
+    if subject.other_names:  # not everybody reads the last one
+        raise UnacceptableError("subject has more than one common name")
 
 
 def _check_usages(usages: Sequence[str], required: Collection[str]) -> None:
