@@ -28,6 +28,7 @@ HEAD_SECONDS = (
     32.0  # from its first byte, or from the start of the connection, until a request's head must be there, as upstream's
 )
 KEEPALIVE_SECONDS = 180.0
+UNWANTED_SECONDS = 1.0  # how long the rest of a body is read that its answer did not need
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 36\r\n"
 _TOO_LARGE += b"Connection: close\r\n\r\n431 Request Header Fields Too Large\n"
 
@@ -47,7 +48,7 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._head_late = self._loop.call_later(HEAD_SECONDS, self.force_close)
+        self._head_late = self._loop.call_later(HEAD_SECONDS, self._too_late)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """A cancelled task is garbage that only the collector finds; ten thousand watches end by themselves instead."""
@@ -86,10 +87,20 @@ class Connection(RequestHandler):
             self.force_close()
             return
         if self._head_late is None:
-            self._head_late = self._loop.call_later(HEAD_SECONDS, self.force_close)
+            self._head_late = self._loop.call_later(HEAD_SECONDS, self._too_late)
         if self._head > USUAL_HEAD and self.transport is not None:
             self.transport.pause_reading()
             self._reading = self._loop.create_task(self._read_on(self.transport), name="read-large-head")
+
+    def _too_late(self) -> None:
+        self._refuse()
+        self.force_close()
+
+    def close(self) -> None:
+        """Between requests: a body that nobody wanted was still coming when its request had been answered."""
+        if self._waiter is None and not self._request_in_progress:
+            self._refuse()
+        super().close()
 
     def _refuse(self) -> None:
         """Read nothing any more, whatever aiohttp does until the connection is closed."""
@@ -147,6 +158,7 @@ def server_for(handler: Handler) -> Server:
         access_log=None,
         auto_decompress=False,  # upstream takes bodies as they are; and what expands while it is read has no bound
         keepalive_timeout=KEEPALIVE_SECONDS,
+        lingering_time=UNWANTED_SECONDS,
         max_line_size=MAX_HEADER,
         max_field_size=MAX_HEADER,
     )
