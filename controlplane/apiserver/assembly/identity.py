@@ -7,6 +7,8 @@ from pathlib import Path
 
 from component.dynamic_certificates import CaBundle
 from component.errors import OperatorError
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.authentication import configuration
 from controlplane.apiserver.authentication.anonymous import Anonymous
@@ -53,6 +55,7 @@ def believed(
     webhook: Authenticator | None = None,
     note: Note | None = None,
     server: Callable[[], str] = str,
+    features: Gates = DEFAULTS,
 ) -> Believed:
     """``server`` gives the name that metrics show hashed. Raises OperatorError naming the flag and the file that is of no use."""
     issuer = None
@@ -98,7 +101,8 @@ def believed(
     if config.client_ca is not None:
         with reading("--client-ca-file", config.client_ca):
             bundles.append(CaBundle(config.client_ca))
-            first.append(ClientCertificates(bundles[-1].current))
+            with_uid = features.enabled("AllowParsingUserUIDFromCertAuth")
+            first.append(ClientCertificates(bundles[-1].current, with_uid=with_uid))
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
     anonymous = Anonymous(config.anonymous, config.anonymous_paths)
     everything = FirstThen(everything, anonymous)

@@ -255,7 +255,8 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     schemas = schema.load()
     stores = base.stores
     lookup = resources.lookup_in(stores)
-    believed = identity.believed(config.identity, lookup, live.remote.tokens, resources.use_of_tokens(stores), server)
+    note_use = resources.use_of_tokens(stores)
+    believed = identity.believed(config.identity, lookup, live.remote.tokens, note_use, server, config.features)
     base.metrics.collectors.register(believed.issuers.metrics)
     authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
