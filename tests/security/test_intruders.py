@@ -321,6 +321,18 @@ async def test_a_binding_of_others_is_not_renewed(server: TestServer) -> None:
         assert (await server.request("PATCH", path, patch, content_type=MERGE, token=TOKEN)).status == 403
 
 
+async def test_nobody_waits_for_a_role_that_is_still_to_come(server: TestServer) -> None:
+    """A binding to a role that does not exist gives nothing today; tomorrow somebody makes a role of that name."""
+    await grant(server, rule("rolebindings", "create", group=GROUP), rule("clusterrolebindings", "create", group=GROUP))
+    for path, kind in (
+        (f"{RBAC}/namespaces/default/rolebindings", "RoleBinding"),
+        (f"{RBAC}/clusterrolebindings", "ClusterRoleBinding"),
+    ):
+        answer = await server.request("POST", path, binding("early", "next-operator", kind=kind), token=TOKEN)
+        assert (answer.status, answer.json["message"]) == (404, f'clusterroles.{GROUP} "next-operator" not found')
+        assert (await server.request("POST", path, binding("early", "next-operator", kind=kind))).status == 201  # by who may bind
+
+
 async def test_leave_to_be_one_is_not_leave_to_be_all(server: TestServer) -> None:
     """Impersonation of one user and one group, and every way to smuggle in a stronger one."""
     await grant(

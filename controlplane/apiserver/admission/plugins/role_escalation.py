@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from apimachinery import errors
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Listing, Lookup, Object, refuse
 from controlplane.apiserver.authorization.interface import Attributes as Asked
 from controlplane.apiserver.authorization.interface import Authorizer, Decision
@@ -51,7 +52,9 @@ class RoleEscalation:
                 return
             namespace = attributes.namespace if plural == "roles" else ""
             role = await self._lookup(f"{plural}.{_GROUP}", namespace, reference.get("name", ""))
-            rules = await self._given_by(role or {})
+            if role is None:  # what it will give nobody knows: only who may bind it may wait for it
+                raise errors.not_found(plural, reference.get("name", ""), _GROUP)
+            rules = await self._given_by(role)
         await self._check(attributes, rules)
 
     async def _given_by(self, role: Object) -> list[Object]:
