@@ -31,6 +31,7 @@ SUBJECT_ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "sub
 CERTIFICATE_SIGNING_REQUESTS = GroupVersionResource("certificates.k8s.io", "v1", "certificatesigningrequests")
 CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")
 STORAGE_CLASSES = GroupVersionResource("storage.k8s.io", "v1", "storageclasses")
+POD_CERTIFICATE_REQUESTS = GroupVersionResource("certificates.k8s.io", "v1beta1", "podcertificaterequests")
 CLUSTER_TRUST_BUNDLES = GroupVersionResource("certificates.k8s.io", "v1beta1", "clustertrustbundles")
 CSI_NODES = GroupVersionResource("storage.k8s.io", "v1", "csinodes")
 CSI_DRIVERS = GroupVersionResource("storage.k8s.io", "v1", "csidrivers")

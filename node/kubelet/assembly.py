@@ -82,6 +82,7 @@ from node.kubelet.volumes.csi.registry import CsiRegistry
 from node.kubelet.volumes.csi.resize import Resized
 from node.kubelet.volumes.local_path import LocalPaths
 from node.kubelet.volumes.manager import Manager as VolumeManager
+from node.kubelet.volumes.pod_certificates import PodCertificates
 from node.kubelet.volumes.tokens import Tokens
 from node.network.manager import PodNetwork
 from node.network.routes import NetlinkRoutes, PodRoutes
@@ -301,6 +302,9 @@ def _volumes(
         return Csi(config.root_dir, name, drivers, objects, tokens, clock, used, resized)
 
     allocatable = _allocatable(given)
+    certificates = None
+    if config.features.enabled("PodCertificateRequest"):
+        certificates = PodCertificates(objects, clock, node, events.warning)
     return VolumeManager(
         objects,
         config.root_dir,
@@ -310,6 +314,7 @@ def _volumes(
         csi=csi,
         local_paths=config.local_path_dir,
         warn=events.warning,
+        certificates=certificates,
     )
 
 

@@ -18,6 +18,7 @@ from apimachinery.resources import (
     CSI_DRIVERS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_CERTIFICATE_REQUESTS,
     RUNTIME_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -80,6 +81,12 @@ class CachedObjects:
 
     async def service_account(self, namespace: str, name: str) -> Mapping[str, Any]:
         return await self._get(SERVICE_ACCOUNTS, namespace, name)
+
+    async def create_certificate_request(self, namespace: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._client.create(POD_CERTIFICATE_REQUESTS, body, namespace)
+
+    async def certificate_request(self, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._client.get(POD_CERTIFICATE_REQUESTS, name, namespace)
 
     async def runtime_class(self, name: str) -> Mapping[str, Any]:
         return await self._get(RUNTIME_CLASSES, "", name)

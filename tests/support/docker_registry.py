@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -56,7 +57,7 @@ class DockerRegistry:
                 async with session.post(f"{base}/blobs/uploads/") as started:
                     assert started.status == 202, await started.text()
                     where = started.headers["Location"]
-                async with session.put(where, params={"digest": digest}, data=blob) as done:
+                async with session.put(where, params={"digest": digest}, data=io.BytesIO(blob)) as done:
                     assert done.status == 201, await done.text()
             body, headers = local.blobs[manifest], {"Content-Type": _MANIFEST}
             async with session.put(f"{base}/manifests/{tag}", data=body, headers=headers) as done:

@@ -49,6 +49,7 @@ class NodeAuthorizer:
             ("", "serviceaccounts"): self._account,
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
+            ("certificates.k8s.io", "podcertificaterequests"): self._certificate,
             ("resource.k8s.io", "resourceclaims"): self._get,
             ("resource.k8s.io", "resourceslices"): self._slice,
             ("storage.k8s.io", "volumeattachments"): self._get,
@@ -122,6 +123,18 @@ class NodeAuthorizer:
             return no_opinion("can only access CSINode with the same name as the requesting node")
         return _ALLOW
 
+    async def _certificate(self, node: str, asked: Attributes) -> Verdict:
+        """A kubelet asks for certificates of its pods: for which ones, NodeRestriction sees."""
+        if asked.subresource:
+            return no_opinion(f"nodes may not access the {asked.subresource} subresource of podcertificaterequests")
+        if asked.verb == "create":
+            return _ALLOW
+        if asked.verb == "get":
+            return await self._related(node, asked)
+        if asked.verb in ("list", "watch") and _selects(asked.field_selector, "spec.nodeName", node):
+            return _ALLOW
+        return no_opinion("can only create, get, and list/watch podcertificaterequests with a spec.nodeName field selector")
+
     async def _slice(self, node: str, asked: Attributes) -> Verdict:
         if asked.subresource:
             return no_opinion("cannot authorize ResourceSlice subresources")
@@ -176,6 +189,9 @@ class NodeAuthorizer:
 
     async def _uses(self, node: str, asked: Attributes) -> bool:
         """Whether the object is the node's own, or one of its pods leads to it."""
+        if asked.resource == "podcertificaterequests":
+            found = await self._lookup("podcertificaterequests.certificates.k8s.io", asked.namespace, asked.name) or {}
+            return bool((found.get("spec") or {}).get("nodeName") == node)
         if asked.resource == "volumeattachments":
             found = await self._lookup("volumeattachments.storage.k8s.io", "", asked.name) or {}
             return bool((found.get("spec") or {}).get("nodeName") == node)

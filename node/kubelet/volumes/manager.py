@@ -27,6 +27,7 @@ from node.kubelet.volumes.plugins.image import Image
 from node.kubelet.volumes.plugins.local import Local, Warn
 from node.kubelet.volumes.plugins.projected import Projected
 from node.kubelet.volumes.plugins.secret import Secret
+from node.kubelet.volumes.pod_certificates import PodCertificates
 from node.kubelet.volumes.tokens import Tokens
 
 _COUNTED = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI"})
@@ -54,16 +55,18 @@ class Manager:
         csi: Callable[[Tokens], Csi] | None = None,
         local_paths: Path | None = None,
         warn: Warn = lambda pod, reason, note: None,
+        certificates: PodCertificates | None = None,
     ) -> None:
         clock = clock or RealClock()
         self._root, self._source, self._node = root, source, node
         self._tokens = Tokens(source, clock)
+        self._certificates = certificates
         self._plugins: dict[str, Plugin] = {
             "emptyDir": EmptyDir(allocatable),
             "hostPath": HostPath(),
             "configMap": ConfigMap(source, clock),
             "secret": Secret(source, clock),
-            "projected": Projected(source, self._tokens, allocatable, clock),
+            "projected": Projected(source, self._tokens, allocatable, clock, certificates),
             "downwardAPI": DownwardAPI(allocatable, clock),
             "image": Image(),
         }
@@ -119,6 +122,8 @@ class Manager:
 
     async def unmount(self, uid: str, pod_dir: Path) -> None:
         self._tokens.forget(uid)
+        if self._certificates is not None:
+            self._certificates.forget(uid)
         for key in [key for key in self._looked if key[0] == uid]:
             del self._looked[key]
         for key in [key for key in self._names if key[0] == uid]:

@@ -53,6 +53,8 @@ class NodeRestriction:
             await self._pod(attributes, node)
         elif attributes.resource == "serviceaccounts" and attributes.subresource == "token":
             await self._token(attributes, node)
+        elif attributes.resource == "podcertificaterequests":
+            await self._certificate(attributes, node)
         elif attributes.resource == "leases":
             self._lease(attributes, node)
         elif attributes.resource == "csinodes":
@@ -176,6 +178,31 @@ class NodeRestriction:
         if self._authorizer is None or (await self._authorizer.authorize(question))[0] is not Decision.ALLOW:
             missing = f'audience "{asked[0]}" not found in pod spec volume'
             raise refuse(attributes, f"{missing}, {user.name} is not authorized to request tokens for this audience")
+
+    async def _certificate(self, attributes: Attributes, node: str) -> None:
+        """A request is for a pod that runs here, as the account that it runs as, and says so truly: signers rely on it."""
+        if attributes.operation != CREATE or attributes.subresource:
+            raise refuse(attributes, f'node "{node}" can only create PodCertificateRequests')
+        spec = (attributes.obj or {}).get("spec") or {}
+        if spec.get("nodeName") != node:
+            raise refuse(
+                attributes, f'PodCertificateRequest.Spec.NodeName="{spec.get("nodeName")}", which is not the requesting node'
+            )
+        pod = await self._lookup("pods", attributes.namespace, spec.get("podName") or "")
+        if pod is None:
+            raise refuse(attributes, f'PodCertificateRequest for pod "{spec.get("podName")}" that does not exist')
+        running = pod.get("spec") or {}
+        if (pod["metadata"].get("uid"), running.get("nodeName") or "") != (spec.get("podUID"), node):
+            raise refuse(attributes, f'PodCertificateRequest for pod "{spec.get("podName")}" of another node or uid')
+        if MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
+            raise refuse(attributes, "PodCertificateRequest for a mirror pod")
+        if (running.get("serviceAccountName") or "default") != spec.get("serviceAccountName"):
+            raise refuse(attributes, "PodCertificateRequest for a service account that the pod does not run as")
+        account = await self._lookup("serviceaccounts", attributes.namespace, spec["serviceAccountName"])
+        held = await self._lookup("nodes", "", node)
+        for what, found, said in (("service account", account, "serviceAccountUID"), ("node", held, "nodeUID")):
+            if found is None or found["metadata"].get("uid") != spec.get(said):
+                raise refuse(attributes, f"PodCertificateRequest with the uid of another {what}")
 
     def _lease(self, attributes: Attributes, node: str) -> None:
         name = attributes.name or _name(attributes.obj)

@@ -1,8 +1,14 @@
-"""PodCertificateRequests: a kubelet's wish for a certificate of a pod. No signer of ours answers them yet."""
+"""PodCertificateRequests: a kubelet's wish for a certificate of a pod. Which signers answer is the cluster's owner's choice."""
 
+import base64
+import binascii
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
@@ -15,6 +21,22 @@ from controlplane.apiserver.registry.strategy import Column, Context, Object, Re
 _NAMES = ("signerName", "podName", "podUID", "serviceAccountName", "serviceAccountUID", "nodeName", "nodeUID")
 _ENDS = ("Issued", "Denied", "Failed")
 _LEAST, _MOST = 3600, 91 * 24 * 3600
+
+
+def _stub(text: str, path: str) -> list[FieldError]:
+    """A PKCS#10 request whose signature proves that its sender holds the key. What else it says does not matter."""
+    try:
+        request = x509.load_der_x509_csr(base64.b64decode(text))
+        if not request.is_signature_valid:
+            return [fieldpath.invalid(path, "<key>", "signature of the request is not valid")]
+        key = request.public_key()
+    except (ValueError, binascii.Error, UnsupportedAlgorithm):
+        return [fieldpath.invalid(path, "<key>", "must be a DER-serialized PKCS#10 certificate signing request")]
+    known = isinstance(key, ed25519.Ed25519PublicKey)
+    known = known or (isinstance(key, rsa.RSAPublicKey) and key.key_size in (3072, 4096))
+    known = known or (isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in ("secp256r1", "secp384r1", "secp521r1"))
+    text = "must be a key of one of RSA3072, RSA4096, ECDSAP256, ECDSAP384, ECDSAP521, ED25519"
+    return [] if known else [fieldpath.invalid(path, "<key>", text)]
 
 
 class PodCertificateRequestStrategy(Strategy):
@@ -53,8 +75,13 @@ class PodCertificateRequestStrategy(Strategy):
         if not _LEAST <= seconds <= _MOST:
             text = f"must be in the range [{_LEAST}, {_MOST}]"
             found.append(fieldpath.invalid("spec.maxExpirationSeconds", seconds, text))
-        if not spec.get("stubPKCS10Request") and not spec.get("pkixPublicKey"):
+        stub = spec.get("stubPKCS10Request")
+        if not stub and not spec.get("pkixPublicKey"):
             found.append(fieldpath.required("spec.stubPKCS10Request"))
+        elif stub:
+            found += _stub(stub, "spec.stubPKCS10Request")
+            both = [field for field in ("pkixPublicKey", "proofOfPossession") if spec.get(field)]
+            found += [fieldpath.forbidden(f"spec.{field}", "must not be set beside stubPKCS10Request") for field in both]
         return found
 
     def prepare_for_update(self, ctx: Context, obj: Object, old: Object) -> None:

@@ -135,14 +135,41 @@ def _projected_part(name: str, part: Source, path: str, volume: str) -> list[Fie
             found.append(fieldpath.required(f"{volume}.path"))
         else:
             found += file_path(part["path"], f"{volume}.path")
+    elif name == "podCertificate":
+        found += _pod_certificate(part, path)
     elif name == "clusterTrustBundle" and not part.get("path"):
         found.append(fieldpath.required(f"{path}.path"))
+    return found
+
+
+_KEY_TYPES = ("ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096")
+_CERTIFICATE_PATHS = ("credentialBundlePath", "keyPath", "certificateChainPath")
+_LEAST_LIFE, _MOST_LIFE = 3600, 91 * 24 * 3600
+
+
+def _pod_certificate(part: Source, path: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    if not part.get("signerName"):
+        found.append(fieldpath.required(f"{path}.signerName"))
+    if part.get("keyType") not in _KEY_TYPES:
+        found.append(fieldpath.not_supported(f"{path}.keyType", part.get("keyType") or "", _KEY_TYPES))
+    seconds = part.get("maxExpirationSeconds")
+    if seconds is not None and not _LEAST_LIFE <= seconds <= _MOST_LIFE:
+        text = f"if provided, maxExpirationSeconds must be >= {_LEAST_LIFE} and <= {_MOST_LIFE}"
+        found.append(fieldpath.invalid(f"{path}.maxExpirationSeconds", seconds, text))
+    given = [field for field in _CERTIFICATE_PATHS if part.get(field)]
+    if not given:
+        found.append(fieldpath.required(path, f"specify at least one of {', '.join(_CERTIFICATE_PATHS)}"))
+    for field in given:
+        found += file_path(part[field], f"{path}.{field}")
     return found
 
 
 def _paths_written(name: str, part: Source) -> list[str]:
     if name == "serviceAccountToken":
         return [part["path"]] if part.get("path") else []
+    if name == "podCertificate":
+        return [part[field] for field in _CERTIFICATE_PATHS if part.get(field)]
     return [item["path"] for item in part.get("items") or () if item.get("path")]
 
 
