@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from apimachinery.gvk import GroupVersionResource
-from apimachinery.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from apimachinery.resources import CLUSTER_TRUST_BUNDLES, POD_CERTIFICATE_REQUESTS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from component import config, logs
 from component.featuregates import Gates
 from component.features import DEFAULTS
 from controlplane.controllers.attach_detach import AttachDetachController
 from controlplane.controllers.bootstrap_signer import BootstrapSigner
+from controlplane.controllers.cluster_trust_bundle_publisher import ClusterTrustBundlePublisher
 from controlplane.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from controlplane.controllers.controller import Controller, Environment
 from controlplane.controllers.cronjob import CronJobController
@@ -39,6 +40,7 @@ from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_ipam import NodeIPAMController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.persistentvolume.controller import PersistentVolumeBinder
+from controlplane.controllers.pod_certificate_request_cleaner import PodCertificateRequestCleaner
 from controlplane.controllers.pod_gc import PodGCController
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
@@ -85,6 +87,7 @@ _ACCOUNTS = {
     "serviceaccount-token-controller": "",  # makes what the others show: it writes as the manager itself
     "serviceaccount-controller": "service-account-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller": "kube-apiserver-serving-clustertrustbundle-publisher",
     "garbage-collector-controller": "generic-garbage-collector",
     "replicationcontroller-controller": "replication-controller",
     "daemonset-controller": "daemon-set-controller",
@@ -137,6 +140,18 @@ def descriptors() -> list[Descriptor]:
         Descriptor("serviceaccount-token-controller", "serviceaccount-token", _serviceaccount_token),
         Descriptor("serviceaccount-controller", "serviceaccount", lambda env, flags: ServiceAccountController(env)),
         Descriptor("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", _root_ca_publisher),
+        Descriptor(
+            "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+            "kube-apiserver-serving-clustertrustbundle-publisher",
+            _cluster_trust_bundle_publisher,
+            needs=CLUSTER_TRUST_BUNDLES,
+        ),
+        Descriptor(
+            "podcertificaterequest-cleaner-controller",
+            "podcertificaterequest-cleaner",
+            lambda env, flags: PodCertificateRequestCleaner(env),
+            needs=POD_CERTIFICATE_REQUESTS,
+        ),
         Descriptor("namespace-controller", "namespace", _namespace),
         Descriptor("garbage-collector-controller", "garbagecollector", _garbage_collector),
         Descriptor("deployment-controller", "deployment", _deployment),
@@ -265,6 +280,11 @@ def _csr_signing(env: Environment, flags: Options) -> Controller | None:
 def _root_ca_publisher(env: Environment, flags: Options) -> Controller | None:
     path = flags.get("root_ca_file")
     return RootCAPublisher(env, _root_bundle(path)) if path else None
+
+
+def _cluster_trust_bundle_publisher(env: Environment, flags: Options) -> Controller | None:
+    path = flags.get("root_ca_file")
+    return ClusterTrustBundlePublisher(env, _root_bundle(path)) if path else None
 
 
 def _namespace(env: Environment, flags: Options) -> Controller:

@@ -210,6 +210,12 @@ UPSTREAM: dict[str, tuple[Rule, ...]] = {
         rule("patch update", _DRA, "resourceclaims/binding"),
     ),
     "resourcequota-controller": (rule("list watch", "*", "*"), rule("update", "core", "resourcequotas/status"), _EVENTS),
+    "podcertificaterequest-cleaner-controller": (rule("get list watch delete", _CSR, "podcertificaterequests"), _EVENTS),
+    "kube-apiserver-serving-clustertrustbundle-publisher": (
+        rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
+        rule("create update delete get list watch", _CSR, "clustertrustbundles"),
+        _EVENTS,
+    ),
     "root-ca-cert-publisher": (rule("create update", "core", "configmaps"), _EVENTS),
     "route-controller": (rule("list watch", "core", "nodes"), rule("patch", "core", "nodes/status"), _EVENTS),
     "selinux-warning-controller": (
