@@ -210,12 +210,6 @@ UPSTREAM: dict[str, tuple[Rule, ...]] = {
         rule("patch update", _DRA, "resourceclaims/binding"),
     ),
     "resourcequota-controller": (rule("list watch", "*", "*"), rule("update", "core", "resourcequotas/status"), _EVENTS),
-    "podcertificaterequest-cleaner-controller": (rule("get list watch delete", _CSR, "podcertificaterequests"), _EVENTS),
-    "kube-apiserver-serving-clustertrustbundle-publisher": (
-        rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
-        rule("create update delete get list watch", _CSR, "clustertrustbundles"),
-        _EVENTS,
-    ),
     "root-ca-cert-publisher": (rule("create update", "core", "configmaps"), _EVENTS),
     "route-controller": (rule("list watch", "core", "nodes"), rule("patch", "core", "nodes/status"), _EVENTS),
     "selinux-warning-controller": (
@@ -278,7 +272,17 @@ _OURS = {
         _EVENTS,
     ),
 }
+# Those that upstream has while a feature gate is on that is off by default.
+GATED: dict[str, tuple[Rule, ...]] = {
+    "podcertificaterequest-cleaner-controller": (rule("get list watch delete", _CSR, "podcertificaterequests"), _EVENTS),
+    "kube-apiserver-serving-clustertrustbundle-publisher": (
+        rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
+        rule("create update delete get list watch", _CSR, "clustertrustbundles"),
+        _EVENTS,
+    ),
+}
 RULES: dict[str, tuple[Rule, ...]] = {
-    name: (*(_either(each) for each in UPSTREAM.get(name, ())), *_OURS.get(name, ())) for name in {**UPSTREAM, **_OURS}
+    name: (*(_either(each) for each in {**UPSTREAM, **GATED}.get(name, ())), *_OURS.get(name, ()))
+    for name in {**UPSTREAM, **GATED, **_OURS}
 }
 """By the name of the service account, in kube-system."""

@@ -14,9 +14,7 @@ _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy of kubernetes/kuberne
 _NEWER = {
     "device-taint-eviction-controller": "KEP-5055",
     "ephemeral-volume-controller": "KEP-1698, on by default after v1.20",
-    "kube-apiserver-serving-clustertrustbundle-publisher": "KEP-3257",
     "legacy-service-account-token-cleaner": "KEP-2799",
-    "podcertificaterequest-cleaner-controller": "KEP-4317",
     "resource-claim-controller": "KEP-4381",
     "selinux-warning-controller": "KEP-1710",
     "service-cidrs-controller": "KEP-1880",
