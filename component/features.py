@@ -24,6 +24,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("DRAWorkloadResourceClaims", False, ("GenericWorkload",)),
         ("GenericWorkload", False, ()),
         ("HPAScaleToZero", False, ()),
+        ("ResourceHealthStatus", False, ()),
         ("QOSReserved", False, ()),
         ("StorageVersionAPI", False, ("APIServerIdentity",)),
         ("TopologyAwareWorkloadScheduling", False, ("GenericWorkload",)),
@@ -52,6 +53,8 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("HostnameOverride", True, ()),
         ("ImageVolume", True, ()),
         ("KubeletEnsureSecretPulledImages", True, ()),
+        ("KubeletPodResourcesDynamicResources", True, ()),
+        ("KubeletPodResourcesGet", True, ()),
         ("KubeletServiceAccountTokenForCredentialProviders", True, ()),
         ("MaxUnavailableStatefulSet", True, ()),
         ("MutablePodResourcesForSuspendedJobs", True, ()),
@@ -74,7 +77,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory "
         "KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity NativeHistograms "
         "PodAndContainerStatsFromCRI PodLevelResourceManagers PodLogsQuerySplitStreams ReduceDefaultCrashLoopBackOffDecay "
-        "RelaxedServiceNameValidation ResourceHealthStatus RuntimeClassInImageCriApi "
+        "RelaxedServiceNameValidation RuntimeClassInImageCriApi "
         "ShardedListAndWatch StorageCapacityScoring StrictIPCIDRValidation TaintTolerationComparisonOperators "
         "TopologyManagerPolicyAlphaOptions UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport "
         "WindowsCPUAndMemoryAffinity WorkloadWithJob"
@@ -91,7 +94,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "DetectCacheInconsistency ExternalServiceAccountTokenSigner GracefulNodeShutdown "
         "GracefulNodeShutdownBasedOnPodPriority InOrderInformers InOrderInformersBatchProcess "
         "InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax "
-        "KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletSeparateDiskGC "
+        "KubeletFineGrainedAuthz KubeletPSI KubeletSeparateDiskGC "
         "ListFromCacheSnapshot LoggingBetaOptions "
         "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutableCSINodeAllocatableCount "
         "NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PodDeletionCost "

@@ -1,7 +1,7 @@
 """Whether this node takes a pod that was bound to it. Pure: the scheduler normally made sure, but static pods, races and
 hand-made bindings come here unchecked. Called by the pod manager for every new pod."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,13 @@ def refuse(
     allocatable: Mapping[str, str],
     node: Node | None = None,
     pressures: Sequence[str] = (),
+    managed: Collection[str] = (),
 ) -> tuple[str, str] | None:
     """(reason, message) of the Failed status, or None to take it. ``others`` are the pods this node already has taken.
 
     ``node`` is None for as long as the API has not told it; what depends on it is then not asked. ``pressures`` are the
-    conditions under which this node evicts.
+    conditions under which this node evicts. ``managed`` are resources of device plugins: the device manager, which gives them
+    away one by one, judges of those.
     """
     if message := _under(pressures, pod):
         return ranking.REASON, message
@@ -36,7 +38,7 @@ def refuse(
     if node is not None and _wants_strict_groups(pod) and not _tells_groups(node):
         return "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
     taken = [other for other in others if not pods.is_terminal(other)]
-    return _lacks(pod, taken, allocatable, node) or _mismatch(pod, taken, node)
+    return _lacks(pod, taken, allocatable, node, managed) or _mismatch(pod, taken, node)
 
 
 def _under(pressures: Sequence[str], pod: Pod) -> str | None:
@@ -75,7 +77,9 @@ def _failed(predicate: str, why: str) -> tuple[str, str]:
     return predicate, f"Pod was rejected: Predicate {predicate} failed: {why}"
 
 
-def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str], node: Node | None) -> tuple[str, str] | None:
+def _lacks(
+    pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str], node: Node | None, managed: Collection[str]
+) -> tuple[str, str] | None:
     """Extended resources are counted by the node object alone; one that it does not have is not this kubelet's to judge."""
     extended: Mapping[str, str] = ((node or {}).get("status") or {}).get("allocatable") or {}
     used: dict[str, int] = {}
@@ -87,7 +91,7 @@ def _lacks(pod: Pod, taken: Iterable[Pod], allocatable: Mapping[str, str], node:
     if count + 1 > limit:
         return "OutOfpods", _message(PODS, 1, count, limit)
     offered = {**allocatable, **extended}
-    names = [name for name in pod_requests(pod) if not is_extended_resource(name) or name in extended]
+    names = [name for name in pod_requests(pod) if not is_extended_resource(name) or (name in extended and name not in managed)]
     found = short_of(pod, used, offered, names)
     return (f"OutOf{found.name}", _message(found.name, found.requested, found.used, found.capacity)) if found else None
 

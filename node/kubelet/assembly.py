@@ -26,6 +26,8 @@ from node.kubelet.cgroups.systemd import Slices
 from node.kubelet.cm import container_manager
 from node.kubelet.cm.container_manager import ContainerManager
 from node.kubelet.cm.cpu_manager import policy as cpu_policy
+from node.kubelet.cm.device_manager.manager import DeviceManager, Surroundings
+from node.kubelet.cm.device_manager.metrics import DeviceMetrics
 from node.kubelet.cm.dra.manager import DraManager
 from node.kubelet.cm.dra.metrics import DraMetrics
 from node.kubelet.cm.dra.registry import DraRegistry
@@ -56,6 +58,8 @@ from node.kubelet.pluginregistration.watcher import PluginWatcher
 from node.kubelet.pod_manager import PodManager
 from node.kubelet.pod_sync import Tools
 from node.kubelet.pod_workers import PodWorkers
+from node.kubelet.podresources.metrics import PodResourcesMetrics
+from node.kubelet.podresources.server import PodResources
 from node.kubelet.probes.counts import ProbeCounts
 from node.kubelet.probes.manager import ProbeManager
 from node.kubelet.recorder import PodEvents
@@ -140,6 +144,8 @@ class Parts:
     managers: ContainerManager
     claims: DraManager
     dra_drivers: DraRegistry
+    devices: DeviceManager
+    pod_resources: PodResources
     lease: NodeLease
     network: PodNetwork
     routes: PodRoutes | None
@@ -186,6 +192,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         users=_users(given, lambda handler: view.facts.user_namespaces(handler)),
         pinning=lambda pod, container: managers.pinning(pod, container),
         claim_devices=lambda pod, container: claims.cdi_devices(pod, container),
+        device_options=lambda pod, container: devices.run_options(pod, container),
     )
 
     def nudge(uid: str) -> None:
@@ -216,6 +223,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
 
     extended = config.features.enabled("DRAExtendedResource")
     claims = DraManager(client, dra_drivers, config.root_dir, clock, dra, may_run, extended=extended)
+    devices = _devices(given, managers, pleg, lambda: reporter.report_soon(), nudge)
     tools = Tools(host, pleg, manager, probes, status, view.network_problem, runtime_name, allocations, managers, claims)
     workers = PodWorkers(tools)
 
@@ -230,7 +238,19 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     def forbidden(pod: Mapping[str, Any]) -> tuple[str, str] | None:
         return sysctl.refuse(pod, config.allowed_unsafe_sysctls) or apparmor.refuse(pod, confines)
 
-    wanted = PodManager(workers, status, events, host.allocatable, mirrors, seen, pressures, closed, allocations.view, forbidden)
+    wanted = PodManager(
+        workers,
+        status,
+        events,
+        host.allocatable,
+        mirrors,
+        seen,
+        pressures,
+        closed,
+        allocations.view,
+        forbidden,
+        devices.managed,
+    )
     allocations.count_against(wanted.taken)
 
     def ask_again() -> None:
@@ -239,14 +259,16 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
             workers.nudge(uid)
 
     def sweep() -> None:
-        managers.sweep({uid_of(pod) for pod in wanted.pods()} | set(workers.uids()))
+        managers.sweep(may_run())
 
     cleaner = _image_collector(given, recorder)
     node_here = _eviction_node(given, cgroups, cleaner, wanted, workers, pleg)
     eviction = _eviction(given, node_here, events, recorder, cleaner)
     shutdown = _shutdown(given, node_here, recorder, lambda: reporter.report_soon())
     look = partial(_look, given, view, pleg, workers, pressures, closed)
-    reporter = NodeReporter(client, clock, config, given.machine, [config.node_ip], look, recorder, seen)
+    reporter = NodeReporter(
+        client, clock, config, given.machine, [config.node_ip], look, recorder, seen, devices.capacity, lambda: devices.fresh
+    )
     files, url = _static(given, wanted, workers, pleg)
     return Parts(
         recorder=recorder,
@@ -263,6 +285,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         managers=managers,
         claims=claims,
         dra_drivers=dra_drivers,
+        devices=devices,
+        pod_resources=_pod_resources(given, wanted, workers, devices, managers, claims),
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
         network=_network(given, informers),
         routes=_routes(given, informers),
@@ -282,10 +306,49 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         drivers=drivers,
         volume_usage=VolumeUsage(wanted.pods, host.volumes.stats, clock, config.volume_stats_period),
         plugins=PluginWatcher(
-            config.root_dir / "plugins_registry", {"CSIPlugin": drivers, "DRAPlugin": dra_drivers}, clock, ("DRAPlugin",)
+            config.root_dir / "plugins_registry",
+            {"CSIPlugin": drivers, "DRAPlugin": dra_drivers, "DevicePlugin": devices.registration},
+            clock,
+            ("DRAPlugin",),
         ),
         look=look,
     )
+
+
+def _devices(
+    given: Given, managers: ContainerManager, pleg: Pleg, changed: Callable[[], None], nudge: Callable[[str], None]
+) -> DeviceManager:
+    tell_health = given.config.features.enabled("ResourceHealthStatus")
+
+    def survives(uid: str) -> bool:
+        return any(sandbox.ready for sandbox in pleg.get(uid).sandboxes)
+
+    def turned(uid: str) -> None:
+        if tell_health:
+            nudge(uid)
+
+    around = Surroundings(managers.topology, survives, changed, turned)
+    folder, metrics = given.config.root_dir / "device-plugins", DeviceMetrics(given.metrics)
+    devices = DeviceManager(folder, given.clock, metrics, around, given.kept.topology.nodes)
+    managers.add_devices(devices, tell_health=tell_health)
+    return devices
+
+
+def _pod_resources(
+    given: Given,
+    wanted: PodManager,
+    workers: PodWorkers,
+    devices: DeviceManager,
+    managers: ContainerManager,
+    claims: DraManager,
+) -> PodResources:
+    def active() -> Sequence[Mapping[str, Any]]:
+        return [pod for pod in wanted.pods() if not workers.terminated(uid_of(pod))]
+
+    get = given.config.features.enabled("KubeletPodResourcesGet")
+    metrics = PodResourcesMetrics(given.metrics)
+    told = claims if given.config.features.enabled("KubeletPodResourcesDynamicResources") else None
+    return PodResources(active, wanted.by_name, devices, managers, metrics, claims=told, get=get)
 
 
 def _volumes(

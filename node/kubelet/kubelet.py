@@ -5,7 +5,7 @@ only then the pods. Nothing here decides anything about a pod.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from node.kubelet.cgroups.systemd import Systemd
 from node.kubelet.cm import container_manager
 from node.kubelet.config import KubeletConfig, document
 from node.kubelet.pleg import Pleg
+from node.kubelet.podresources import server as podresources
 from node.kubelet.recorder import NORMAL, node_event
 from node.kubelet.runtime import connection
 from node.kubelet.server import auth, routes
@@ -109,6 +110,7 @@ class Kubelet:
             parts = assemble(given, probes)
             await asyncio.to_thread(parts.claims.restore)
             enforced = await parts.cgroups.enforce()
+            await asyncio.to_thread(parts.devices.restore)
             tasks.start("events", parts.recorder.run())
             for note in enforced:
                 node_event(parts.recorder, given.node_name, NORMAL, "NodeAllocatableEnforced", note)
@@ -117,7 +119,7 @@ class Kubelet:
             for name, rotation in certificates.rotations.items():
                 tasks.keep(f"{name} certificate", rotation.run)
             tasks.start("server", self._serve(certificates, given, parts))
-            tasks.start("healthz", self._serve_health(parts.pleg))
+            tasks.start("healthz", self._serve_health(parts))
             tasks.keep("lease", parts.lease.run)
             tasks.keep("node status", parts.reporter.run)
             tasks.keep("pod network", parts.network.run)
@@ -126,6 +128,9 @@ class Kubelet:
             tasks.keep("log rotation", parts.rotator.run)
             tasks.keep("DRA drivers", parts.dra_drivers.run)
             tasks.keep("plugins", parts.plugins.run)
+            tasks.keep("device plugins", parts.devices.run)
+            folder = given.config.root_dir / "pod-resources"
+            tasks.keep("pod resources", partial(podresources.serve, folder, parts.pod_resources, self._clock))
             tasks.keep("volume usage", parts.volume_usage.run)
             tasks.keep("CSI node", partial(self._csi_node, parts))
             if parts.local_paths is not None:
@@ -213,11 +218,12 @@ class Kubelet:
             group.create_task(watch(self._clock, shown_certificate, *bundles), name="certificate files")
             await server.run(config.address, config.port, shown_certificate.context)
 
-    async def _serve_health(self, pleg: Pleg) -> None:
+    async def _serve_health(self, parts: Parts) -> None:
         if self._config.healthz_port <= 0:
             return
         health = Health()
-        health.add("pleg", partial(_check, pleg))
+        health.add("pleg", partial(_check, lambda: problems(parts.pleg)))
+        health.add("device-plugin", partial(_check, lambda: filter(None, [parts.devices.registration.problem()])))
         handler = health_and_metrics_handler(health)  # metrics are on the other port, behind its guard
         await serving.serve(handler, self._config.healthz_bind_address, self._config.healthz_port)
 
@@ -246,6 +252,6 @@ def refuse_host(config: KubeletConfig, facts: machine.Machine) -> None:
         raise OperatorError("singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
 
 
-def _check(pleg: Pleg) -> None:
-    for problem in problems(pleg):
+def _check(problems: Callable[[], Iterable[str]]) -> None:
+    for problem in problems():
         raise RuntimeError(problem)

@@ -169,17 +169,28 @@ def conditions(
     return made
 
 
+Offer = tuple[Mapping[str, int], Mapping[str, int]]
+"""(capacity, allocatable) of what device plugins offer, by resource."""
+
+
 def node_status(
-    held: Mapping[str, Any], config: KubeletConfig, machine: Machine, facts: RuntimeFacts, addresses: Sequence[str], now: datetime
+    held: Mapping[str, Any],
+    config: KubeletConfig,
+    machine: Machine,
+    facts: RuntimeFacts,
+    addresses: Sequence[str],
+    now: datetime,
+    devices: Offer = ({}, {}),
 ) -> dict[str, Any]:
     """The whole status; ``held`` is the node as it is."""
+    whole, usable = ({name: str(count) for name, count in each.items()} for each in devices)
     return {
         "addresses": [
             *({"type": "InternalIP", "address": address} for address in addresses),
             {"type": "Hostname", "address": config.node_name},
         ],
-        "allocatable": {**allocatable(config, machine), **_extended(held)},
-        "capacity": capacity(config, machine),
+        "allocatable": {**allocatable(config, machine), **_extended(held), **usable},
+        "capacity": {**capacity(config, machine), **whole},
         "conditions": conditions(held, facts.problems, now, facts.pressures),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
         "images": list(facts.images[:_MAX_IMAGES]),
@@ -243,8 +254,11 @@ class NodeReporter:
         look: Callable[[], Awaitable[RuntimeFacts]],
         events: Sink,
         seen: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        devices: Callable[[], Offer] = lambda: ({}, {}),
+        fresh: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``seen`` is the node as a cache shows it, for what others write into it; None when it does not know."""
+        """``seen`` is the node as a cache shows it, for what others write into it; None when it does not know. ``fresh``: no
+        kubelet has ever run on this machine, so an object of that name tells of another."""
         self._client = client
         self._clock = clock
         self._config = config
@@ -253,6 +267,8 @@ class NodeReporter:
         self._look = look
         self._events = events
         self._seen = seen
+        self._devices = devices
+        self._fresh = fresh
         self._node: dict[str, Any] | None = None
         self._soon = asyncio.Event()
         self._sent: dict[str, Any] = {}
@@ -283,7 +299,16 @@ class NodeReporter:
         stale = {key: value for key, value in wanted["metadata"]["labels"].items() if current.get(key) != value}
         if stale:
             held = await self._client.patch(NODES, self._config.node_name, {"metadata": {"labels": stale}}, STRATEGIC)
-        self._node = held
+        self._node = await self._without_devices(held) if self._fresh() else held
+
+    async def _without_devices(self, held: dict[str, Any]) -> dict[str, Any]:
+        """Devices of a machine that was here before are not here until a plugin offers them. Raises StatusError or OSError."""
+        listed = (held.get("status") or {}).get("capacity") or {}
+        none = {name: "0" for name, count in listed.items() if is_extended_resource(name) and str(count) != "0"}
+        if not none:
+            return held
+        body = {"status": {"capacity": none, "allocatable": none}}
+        return await self._client.patch(NODES, self._config.node_name, body, STRATEGIC, subresource="status")
 
     async def run(self) -> None:
         """Register, then report until cancelled: often until the node is Ready, then every ten seconds."""
@@ -315,9 +340,8 @@ class NodeReporter:
         assert self._node is not None
         facts = await self._look()
         now = self._clock.monotonic()
-        status = node_status(
-            _newer(self._node, self._seen()), self._config, self._machine, facts, self._addresses, self._clock.now()
-        )
+        held, devices = _newer(self._node, self._seen()), self._devices()
+        status = node_status(held, self._config, self._machine, facts, self._addresses, self._clock.now(), devices)
         due = now - self._sent_at >= self._config.node_status_report_frequency
         if due or _timeless(status) != _timeless(self._sent):
             changed = status if due else {name: value for name, value in status.items() if self._sent.get(name) != value}

@@ -3,7 +3,7 @@
 Sources call :func:`update` and :func:`remove`. A pod that the node cannot take is handed to its worker as failed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from apimachinery.meta import is_deleting, key_of, make_key, uid_of
@@ -36,9 +36,11 @@ class PodManager:
         closed: Callable[[], tuple[str, str] | None] = lambda: None,
         allocated: Callable[[Pod], Pod] = lambda pod: pod,
         forbidden: Callable[[Pod], tuple[str, str] | None] = lambda pod: None,
+        managed: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """``closed`` says why (reason, message) no pod at all is let in, or None, ``forbidden`` why a certain one is not;
-        ``allocated`` shows a pod with what it has been given, which counts."""
+        ``allocated`` shows a pod with what it has been given, which counts; ``managed`` are the resources that the device
+        manager gives away."""
         self._workers = workers
         self._status = status
         self._events = events
@@ -49,6 +51,7 @@ class PodManager:
         self._closed = closed
         self._allocated = allocated
         self._forbidden = forbidden
+        self._managed = managed
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, str] = {}
 
@@ -79,7 +82,9 @@ class PodManager:
         refused = None
         if before is None and not pods.is_terminal(pod) and not is_deleting(pod) and not self._runs(pod):
             refused = self._closed() or self._forbidden(pod)
-            refused = refused or admission.refuse(pod, self.taken(uid), self._allocatable(), self._node(), self._pressures())
+            refused = refused or admission.refuse(
+                pod, self.taken(uid), self._allocatable(), self._node(), self._pressures(), self._managed()
+            )
         self._workers.update(pod)
         if refused is not None:
             self._events.warning(pod, refused[0], refused[1].removeprefix("Pod was rejected: "))

@@ -53,6 +53,8 @@ class Inputs:
     stopped: bool = False
     failure: Failure | None = None
     record: Record | None = None  # what its containers were given
+    resource_health: Callable[[str], Sequence[Mapping[str, Any]]] = field(default=lambda container: ())
+    """How what a container was given is, for its ``allocatedResourcesStatus``."""
 
 
 def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
@@ -62,6 +64,9 @@ def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
     spec = pods.spec_of(pod)
     init = [_container_status(pod, each, observed, given, init=True) for each in spec.get("initContainers") or ()]
     main = [_container_status(pod, each, observed, given, init=False) for each in spec.get("containers") or ()]
+    for each in main:
+        if health := given.resource_health(each["name"]):
+            each["allocatedResourcesStatus"] = list(health)
     ephemeral = [
         _container_status(pod, each, observed, given, init=False)
         for each in spec.get("ephemeralContainers") or ()

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from apimachinery.objects import pods
@@ -43,6 +44,14 @@ class ResourceManagers(Protocol):
     def forget(self, uid: str) -> None:
         """Nothing of the pod runs any more."""
         ...
+
+    def health(self, uid: str, container: str) -> Sequence[Mapping[str, Any]]:
+        """How what a container of that pod was given is: its ``allocatedResourcesStatus``."""
+        ...
+
+
+def _nothing_to_tell(container: str) -> Sequence[Mapping[str, Any]]:
+    return ()
 
 
 class Claims(Protocol):
@@ -314,6 +323,7 @@ class PodSync:
             stopped=stopped,
             failure=failure,
             record=tools.allocations.record(self._uid) if tools.allocations is not None else None,
+            resource_health=partial(tools.managers.health, self._uid) if tools.managers is not None else _nothing_to_tell,
         )
         status = pod_status(pod, observed, given)
         tools.status.set(pod, status if stopped else not_yet_over(status, previous))

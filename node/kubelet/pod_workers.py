@@ -77,6 +77,11 @@ class PodWorkers:
         worker = self._workers.get(uid)
         return worker is not None and worker.phase is not Phase.SYNCING
 
+    def terminated(self, uid: str) -> bool:
+        """Nothing of it runs any more."""
+        worker = self._workers.get(uid)
+        return worker is None or worker.phase is Phase.TERMINATED
+
     def update(self, pod: Pod) -> None:
         """The pod is new or has changed; a deletion, or a shorter grace period, interrupts what its worker is doing."""
         worker = self._workers.get(uid_of(pod))

@@ -9,6 +9,7 @@ from component.featuregates import Gates
 from controlplane.apiserver.registry.disabled_fields import EACH, NONE, DisabledFields, Path
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _SOURCES = ("volumes", EACH, "projected", "sources", EACH)
 
 POD_SPEC: Mapping[Path, str] = {
@@ -86,7 +87,10 @@ KINDS: Mapping[str, Mapping[Path, str]] = {
     "csidrivers.storage.k8s.io": {("spec", "preventPodSchedulingIfMissing"): "VolumeLimitScaling"},
     "podgroups.scheduling.k8s.io": {("spec", field): gate for field, gate in _POD_GROUP.items()},
     "workloads.scheduling.k8s.io": {("spec", "podGroupTemplates", EACH, field): gate for field, gate in _POD_GROUP.items()},
-    "pods": {("status", "extendedResourceClaimStatus"): "DRAExtendedResource"},
+    "pods": {
+        ("status", "extendedResourceClaimStatus"): "DRAExtendedResource",
+        **{("status", kind, EACH, "allocatedResourcesStatus"): "ResourceHealthStatus" for kind in _STATUSES},
+    },
     "deviceclasses.resource.k8s.io": {("spec", "extendedResourceName"): "DRAExtendedResource"},
     "resourceclaimtemplates.resource.k8s.io": _of_claim(("spec", "spec")),
     "resourceclaims.resource.k8s.io": {

@@ -1,14 +1,15 @@
-"""CPU, memory and topology manager as one: what the rest of the kubelet knows of them. Made by ``assembly``.
+"""CPU, memory, device and topology manager as one: what the rest of the kubelet knows of them. Made by ``assembly``.
 
 ``pod_sync`` calls :meth:`ContainerManager.admit` before a pod's first step and :meth:`ContainerManager.forget` after its last;
 ``runtime.containers`` asks :meth:`ContainerManager.pinning` for each container that it makes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from apimachinery.meta import uid_of
 from apimachinery.objects.requests import CPU, amount
@@ -21,10 +22,12 @@ from node.kubelet.cm.cpu_manager import options as cpu_options
 from node.kubelet.cm.cpu_manager import policy as cpu_policy
 from node.kubelet.cm.cpu_manager import state as cpu_state
 from node.kubelet.cm.cpu_manager.manager import CpuManager
-from node.kubelet.cm.interface import Container, HintProvider, Pod
+from node.kubelet.cm.device_manager.manager import DeviceManager
+from node.kubelet.cm.interface import AdmissionError, Container, HintProvider, Pod
 from node.kubelet.cm.memory_manager import policy as memory_policy
 from node.kubelet.cm.memory_manager import state as memory_state
 from node.kubelet.cm.memory_manager.manager import MemoryManager
+from node.kubelet.cm.memory_manager.state import Block
 from node.kubelet.cm.metrics import ResourceMetrics
 from node.kubelet.cm.topology import Topology
 from node.kubelet.cm.topology_manager import options as topology_options
@@ -73,8 +76,15 @@ class ContainerManager:
         self.cpus = cpus
         self.memory = memory
         self._ration = ration
+        self._devices: DeviceManager | None = None
+        self._tell_health = False
         topology.add(cpus)
         topology.add(memory)
+
+    def add_devices(self, devices: DeviceManager, *, tell_health: bool = False) -> None:
+        """``tell_health``: whether pods show how their devices are (the gate ResourceHealthStatus)."""
+        self._devices, self._tell_health = devices, tell_health
+        self.topology.add(devices)
 
     def add(self, provider: HintProvider) -> None:
         """Have another manager take part in admission."""
@@ -82,7 +92,15 @@ class ContainerManager:
 
     async def admit(self, pod: Pod) -> tuple[str, str] | None:
         """Give the pod what its containers are to own; (reason, message) if it cannot be had."""
-        return await self.topology.admit(pod)
+        refused = await self.topology.admit(pod)
+        if refused is not None or self._devices is None:
+            return refused
+        try:
+            await self._devices.prepare(pod)  # outside of the topology manager: a plugin may take its time
+        except AdmissionError as error:
+            self.topology.forget(uid_of(pod))
+            return error.reason, str(error)
+        return None
 
     def forget(self, uid: str) -> None:
         """Nothing of the pod runs any more."""
@@ -93,6 +111,12 @@ class ContainerManager:
         known = set(known)
         self.cpus.sweep(known)
         self.memory.sweep(known)
+        if self._devices is not None:
+            self._devices.collect(known)
+
+    def health(self, uid: str, container: str) -> Sequence[Mapping[str, Any]]:
+        """The ``allocatedResourcesStatus`` of a container."""
+        return self._devices.health(uid, container) if self._devices is not None and self._tell_health else ()
 
     def pinning(self, pod: Pod, container: Container) -> Pinning:
         """Where that container is to run."""
@@ -104,6 +128,22 @@ class ContainerManager:
     def unlimited(self, pod: Pod) -> bool:
         """Whether a container of the pod owns CPUs, so that the pod as a whole is not held to a quota."""
         return not self._ration and self.cpus.owns_any(uid_of(pod))
+
+    # what the pod resources API asks (``podresources.interface.ResourceSource``)
+
+    def exclusive_cpus(self, uid: str, container: str) -> Collection[int]:
+        return self.cpus.exclusive_to(uid, container)
+
+    def allocatable_cpus(self) -> Collection[int]:
+        return self.cpus.policy.allocatable if self.cpus.policy is not None else ()
+
+    def memory_of(self, uid: str, container: str) -> Sequence[Block]:
+        return self.memory.blocks_of(uid, container)
+
+    def allocatable_memory(self) -> Sequence[Block]:
+        machine = self.memory.policy.state.machine if self.memory.policy is not None else {}
+        tables = [(node, kind, table) for node, state in machine.items() for kind, table in state.memory.items()]
+        return [Block([node], kind, table.allocatable) for node, kind, table in tables if table.allocatable]
 
     async def run(self) -> None:
         """Keep containers where they belong until cancelled."""

@@ -43,6 +43,8 @@ class Device:
     host_path: Path
     container_path: str
     read_only: bool = False
+    permissions: str = "rwm"
+    """What else a plugin asks for, of r, w and m."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Ingredients:
     users: IdRange | None = None
     devices: Sequence[Device] = ()
     cdi_devices: Sequence[str] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those that plugins want; the kubelet's own come over them."""
     node: resources.Node = field(default_factory=resources.Node)
     pinning: resources.Pinning = resources.ANYWHERE
     target_id: str = ""
@@ -84,7 +88,7 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
         devices=[_device(device) for device in given.devices],
         CDI_devices=[pb.CDIDevice(name=name) for name in given.cdi_devices],
         labels={**sandbox.identity(pod), names.CONTAINER_NAME: container["name"]},
-        annotations=_annotations(pod, container, given.restart_count),
+        annotations={**given.annotations, **_annotations(pod, container, given.restart_count)},
         log_path=names.container_log_path(container["name"], given.restart_count),
         stdin=bool(container.get("stdin")),
         stdin_once=bool(container.get("stdinOnce")),
@@ -110,7 +114,7 @@ def _mount(mount: BindMount, users: IdRange | None) -> pb.Mount:
 
 
 def _device(device: Device) -> pb.Device:
-    permissions = "r" if device.read_only else "rwm"
+    permissions = "r" if device.read_only else device.permissions
     return pb.Device(host_path=str(device.host_path), container_path=device.container_path, permissions=permissions)
 
 

@@ -12,7 +12,9 @@ from apimachinery.objects import pods
 from component import logs
 from cri import errors
 from cri.api import runtime_v1_pb2 as pb
-from node.kubelet.cm.interface import DraError
+from node.kubelet.cm.device_manager.endpoint import PluginError
+from node.kubelet.cm.device_manager.run_options import RunOptions
+from node.kubelet.cm.interface import AdmissionError, DraError
 from node.kubelet.images.pull import PullError
 from node.kubelet.interface import Mount, VolumeError
 from node.kubelet.runtime import container_config, dns, env, files, hooks, names, sandbox, security
@@ -24,6 +26,8 @@ from node.kubelet.userns import IdRange
 
 _log = logs.get(__name__)
 _MINIMUM_AFTER_HOOK = 2
+_UNPREPARED = (AdmissionError, DraError, PluginError)
+"""A device cannot be had, or made ready, now."""
 
 Pod = Mapping[str, Any]
 Container = Mapping[str, Any]
@@ -89,7 +93,7 @@ class Containers:
             config = await self._config(place, container, image, restarts)
         except PullError as error:  # of an image volume
             raise StartError(error.reason, str(error), error.retry_after) from None
-        except (env.EnvError, security.SecurityError, VolumeError, DraError, OSError) as error:
+        except (env.EnvError, security.SecurityError, VolumeError, *_UNPREPARED, OSError) as error:
             host.events.warning(pod, "Failed", f"Error: {error}", name)
             raise StartError("CreateContainerConfigError", str(error)) from None
         await self._discard_old(place.observed, name, log_root)
@@ -112,6 +116,7 @@ class Containers:
             return await host.volumes.read_file(found, path)
 
         environment = await env.environment(addressed, container, host.objects, host.services(), host.allocatable(), read_file)
+        options = await host.device_options(place.pod, container)
         target = container.get("targetContainerName")
         aimed = place.observed.latest(str(target)) if target else None
         return container_config.container_config(
@@ -120,10 +125,15 @@ class Containers:
                 container=container,
                 restart_count=restarts,
                 image=image,
-                environment=environment,
-                devices=_devices(place, container),
-                cdi_devices=host.claim_devices(place.pod, container),
-                mounts=[*await self._volume_mounts(place, container, environment), *await self._own_files(place, container)],
+                environment={**options.environment, **environment},
+                devices=[*_plugin_devices(options), *_devices(place, container)],
+                cdi_devices=[*options.cdi_devices, *host.claim_devices(place.pod, container)],
+                annotations=options.annotations,
+                mounts=[
+                    *_plugin_mounts(options),
+                    *await self._volume_mounts(place, container, environment),
+                    *await self._own_files(place, container),
+                ],
                 node=host.limits,
                 pinning=host.pinning(place.pod, container),
                 seccomp=security.Seccomp(host.config.root_dir / "seccomp", host.config.seccomp_default),
@@ -258,6 +268,14 @@ def _devices(place: Place, container: Container) -> list[Device]:
             raise VolumeError(f'cannot find volume "{wanted["name"]}" to pass into container "{container["name"]}"')
         made.append(Device(volume.host_path, wanted["devicePath"], volume.read_only))
     return made
+
+
+def _plugin_devices(options: RunOptions) -> list[Device]:
+    return [Device(Path(each.host_path), each.container_path, permissions=each.permissions) for each in options.devices]
+
+
+def _plugin_mounts(options: RunOptions) -> list[BindMount]:
+    return [BindMount(Path(each.host_path), each.container_path, each.read_only) for each in options.mounts]
 
 
 def recursive_read_only(wanted: Mapping[str, Any], read_only: bool, supported: bool) -> bool:

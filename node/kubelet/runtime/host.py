@@ -1,11 +1,12 @@
 """What the runtime layer is given to work with: one value, made by ``kubelet.py``, instead of a dozen arguments each."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from component.clock import Clock
 from cri.interface import RuntimeService
+from node.kubelet.cm.device_manager.run_options import NOTHING, RunOptions
 from node.kubelet.config import KubeletConfig
 from node.kubelet.images.pull import ImagePuller
 from node.kubelet.interface import ObjectSource, VolumeManager
@@ -64,6 +65,10 @@ class HostUsers:
         """Nothing was given."""
 
 
+async def _no_devices(pod: Mapping[str, Any], container: Mapping[str, Any]) -> RunOptions:
+    return NOTHING
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The node's services and facts."""
@@ -85,6 +90,7 @@ class Host:
     limits: resources.Node = field(default_factory=resources.Node)
     pinning: Callable[[Mapping[str, Any], Mapping[str, Any]], resources.Pinning] = field(default=lambda pod, container: ANYWHERE)
     claim_devices: Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[str]] = field(default=lambda pod, container: ())
+    device_options: Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[RunOptions]] = field(default=_no_devices)
     recursive_read_only: Callable[[], bool] = field(default=lambda: False)
     node_ips: Callable[[], tuple[str, ...]] = field(default=tuple)
     host_dns: Callable[[], dns.ResolvConf] = field(default=dns.ResolvConf)

@@ -6,7 +6,6 @@ upstream's: a plugin may have to program its devices; it ends when the plugin's 
 
 import asyncio
 import os
-import stat
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from node.kubelet.cm.device_manager.api import deviceplugin_v1beta1_pb2 as pb
 from node.kubelet.cm.device_manager.api import deviceplugin_v1beta1_pb2_grpc as services
 from node.kubelet.cm.device_manager.decide import Question
 from node.kubelet.cm.device_manager.devices import Device, devices_of
+from node.kubelet.sockets import is_socket
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
@@ -136,12 +136,9 @@ def check_socket(path: Path) -> None:
     """A plugin's socket is a socket, not a way to somewhere else. Raises PluginError."""
     if not path.is_absolute():
         raise PluginError(f"bad socketPath, must be an absolute path: {path}")
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError as error:
-        raise PluginError(f"failed to dial device plugin: {path}: {os.strerror(error.errno or 0).lower()}") from None
-    if not stat.S_ISSOCK(mode):
-        raise PluginError(f"failed to dial device plugin: {path} is not a socket")
+    if not is_socket(path):
+        why = "is not a socket" if os.path.lexists(path) else "does not exist"
+        raise PluginError(f"failed to dial device plugin: {path} {why}")
 
 
 def described(error: grpc.aio.AioRpcError) -> str:

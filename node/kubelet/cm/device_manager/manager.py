@@ -10,6 +10,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -32,6 +33,7 @@ from node.kubelet.cm.interface import UNEXPECTED, AdmissionError, Affinity, Cont
 
 GRACE_SECONDS = 300.0
 """How long the node goes on naming a resource whose plugin has gone."""
+_SLOW_SECONDS = 10.0
 _log = logs.get(__name__)
 Ids = frozenset[str]
 
@@ -84,8 +86,8 @@ class DeviceManager:
         self._dirty = asyncio.Event()
         self._writing = asyncio.Lock()
         self._saved: Checkpoint | None = None
-        self.remembers = False
-        """Whether there was a checkpoint: if not, this node is new, or was made anew."""
+        self.fresh = False
+        """There was no checkpoint: this machine is new, or was made anew."""
         self.registration = Registration(folder, self, metrics, clock)
 
     # Life
@@ -96,11 +98,10 @@ class DeviceManager:
             found = checkpoint.read(self._folder)
         except (CheckpointError, OSError) as error:
             _log.warning("Cannot know which pods have devices, going on without", folder=self._folder, err=error)
-            self.remembers = True
             return
         if found is None:
+            self.fresh = True
             return
-        self.remembers = True
         for row in found.holdings:
             self._held.put(row.uid, row.container, row.resource, row.given)
         for name in found.registered:
@@ -108,6 +109,8 @@ class DeviceManager:
 
     async def run(self) -> None:
         """Let plugins register, and write down what changes, until cancelled."""
+        await asyncio.to_thread(self._folder.mkdir, 0o750, parents=True, exist_ok=True)
+        self._dirty.set()  # from the first life on there is a checkpoint
         async with asyncio.TaskGroup() as group:
             group.create_task(self.registration.run(), name="device plugin registration")
             group.create_task(self._save_changes(), name="device checkpoint")
@@ -131,7 +134,7 @@ class DeviceManager:
             if wanted == self._saved:
                 return
             await asyncio.to_thread(checkpoint.write, self._folder, wanted)
-            self._saved, self.remembers = wanted, True
+            self._saved = wanted
 
     # What plugins offer
 
@@ -177,12 +180,9 @@ class DeviceManager:
         whole = {name: len(each.healthy) + len(each.unhealthy) for name, each in self._resources.items()}
         return {**gone, **whole}, {**gone, **{name: len(each.healthy) for name, each in self._resources.items()}}
 
-    def in_use(self, pod: Pod) -> dict[str, int]:
-        """How many devices are given away, for the admission of a pod that has some: the node offers at least these, even if
-        its plugin is away. Empty for other pods."""
-        if not self._held.of_pod(uid_of(pod)):
-            return {}
-        return {name: len(self._held.used(name)) for name in self._held.resources()}
+    def managed(self) -> Ids:
+        """The resources that this manager gives away: those with a plugin, or with devices that somebody still has."""
+        return self._held.resources() | self._resources.keys()
 
     # Letting a pod in
 
@@ -282,9 +282,11 @@ class DeviceManager:
         chosen = decide.choose(wanted, self._split(uid, container, resource, self._open_to(uid, wanted)), preferred)
         self._keep(uid, container, resource, chosen, None)
         began = self._timer()
+        slow = self._clock.call_later(_SLOW_SECONDS, partial(_log.warning, "A device plugin is slow", resource=resource, uid=uid))
         try:
             response = await endpoint.allocate(chosen)
         finally:
+            slow.cancel()
             self._metrics.allocated(resource, self._timer() - began)
         self._keep(uid, container, resource, chosen, response)
 
@@ -321,12 +323,13 @@ class DeviceManager:
 
     def _asked(self, limits: Mapping[str, int]) -> dict[str, int]:
         """The part of limits (which equal requests for such resources) that is this manager's to give."""
-        ours = self._resources.keys() | self._held.resources()
+        ours = self.managed()
         return {name: count for name, count in limits.items() if count > 0 and name in ours}
 
     def forget(self, uid: str) -> None:
+        """What a pod has that still runs is not taken from it, even where it could not be let in today."""
         self._reusable.pop(uid, None)
-        if self._held.forget(uid):
+        if not self._around.survives(uid) and self._held.forget(uid):
             self._dirty.set()
 
     def collect(self, present: Collection[str]) -> None:

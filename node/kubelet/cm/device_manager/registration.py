@@ -6,8 +6,6 @@ registers again takes the place of its former self. Sources: upstream's ``device
 
 import asyncio
 import contextlib
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +22,7 @@ from node.kubelet.cm.device_manager.devices import Device
 from node.kubelet.cm.device_manager.endpoint import Endpoint, PluginError
 from node.kubelet.cm.device_manager.metrics import DeviceMetrics
 from node.kubelet.pluginregistration.watcher import RegistrationError
+from node.kubelet.sockets import clear_sockets, is_socket
 
 VERSION = "v1beta1"
 SOCKET = "kubelet.sock"
@@ -177,20 +176,3 @@ def check(resource: str, versions: list[str]) -> None:
         raise RegistrationError(text)
     if not is_extended_resource(resource):
         raise RegistrationError(f'the ResourceName "{resource}" is invalid')
-
-
-def is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def clear_sockets(folder: Path) -> None:
-    """Remove every socket directly in the folder, nothing else; the folder is made if it is not there. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(FileNotFoundError):
-                if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
-                    os.unlink(entry.path)

@@ -97,6 +97,15 @@ def test_what_others_count_into_the_capacity_may_be_allocated() -> None:
     assert "example.com/gpu" not in status["capacity"], "it is left to whoever counts it"
 
 
+def test_devices_are_counted() -> None:
+    held = {"status": {"capacity": {"example.com/gpu": "9", "example.com/patched": "3"}}}
+    offer = ({"example.com/gpu": 4, "example.com/gone": 0}, {"example.com/gpu": 3, "example.com/gone": 0})
+    status = node_status(held, CONFIG, MACHINE, RuntimeFacts("containerd://1.6.20"), [], NOW, offer)
+    assert (status["capacity"]["example.com/gpu"], status["allocatable"]["example.com/gpu"]) == ("4", "3")
+    assert (status["capacity"]["example.com/gone"], status["allocatable"]["example.com/gone"]) == ("0", "0")
+    assert status["allocatable"]["example.com/patched"] == "3"
+
+
 class _Api:
     """One node and one lease."""
 
@@ -188,6 +197,25 @@ async def test_an_existing_node_gets_its_labels_right() -> None:
     (patch,) = api.patches
     assert "kubernetes.io/os" not in patch["metadata"]["labels"]
     assert patch["metadata"]["labels"]["a"] == "b"
+
+
+async def test_devices_of_a_machine_that_was_replaced_are_gone() -> None:
+    api, clock, fresh = _Api(), FakeClock(), True
+    listed = {"cpu": "4", "example.com/gpu": "2", "example.com/none": "0"}
+    labels = {"kubernetes.io/hostname": "n", "a": "b"}
+    api.objects["nodes"] = {"metadata": {"name": "n", "labels": labels}, "status": {"capacity": listed}}
+
+    async def look() -> RuntimeFacts:
+        return RuntimeFacts()
+
+    reporter = NodeReporter(cast("Client", api), clock, CONFIG, MACHINE, [], look, EventList(), fresh=lambda: fresh)
+    await reporter.register()
+    none = {"example.com/gpu": "0"}
+    assert api.patches[-1] == {"status": {"capacity": none, "allocatable": none}}
+    fresh = False
+    before = len([patch for patch in api.patches if "status" in patch])
+    await reporter.register()
+    assert len([patch for patch in api.patches if "status" in patch]) == before
 
 
 async def test_the_lease_is_renewed_four_times_in_its_duration() -> None:

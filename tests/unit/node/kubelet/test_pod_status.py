@@ -167,6 +167,15 @@ def test_the_end_is_not_told_before_everything_has_ended() -> None:
     assert not_yet_over({"phase": "Running"}, {}) == {"phase": "Running"}
 
 
+def test_the_health_of_devices() -> None:
+    health = [{"name": "example.com/gpu", "resources": [{"resourceID": "a", "health": "Unhealthy"}]}]
+    wanted = pod(containers=[container("main"), container("other")], initContainers=[container("init")])
+    observed = seen(one("main"), one("other"), one("init", State.EXITED))
+    status = made(wanted, observed, resource_health=lambda name: health if name in ("main", "init") else [])
+    assert [each.get("allocatedResourcesStatus") for each in status["containerStatuses"]] == [health, None]
+    assert "allocatedResourcesStatus" not in status["initContainerStatuses"][0]  # as upstream: of ordinary containers alone
+
+
 def test_an_eviction_says_that_the_pod_was_disrupted() -> None:
     evicted = made(pod(), seen(one()), failure=Failure("Evicted", "low", disrupted=True))
     refused = made(pod(), ObservedPod("u"), failure=Failure("OutOfcpu", "no"))

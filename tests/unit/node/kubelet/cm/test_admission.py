@@ -24,6 +24,9 @@ class Managers:
     def forget(self, uid: str) -> None:
         self.forgotten.append(uid)
 
+    def health(self, uid: str, container: str) -> list[Any]:
+        return []
+
 
 async def test_a_pod_that_cannot_be_given_what_it_asks_for_has_failed(tmp_path: Path) -> None:
     managers, web = Managers(), pod("web")

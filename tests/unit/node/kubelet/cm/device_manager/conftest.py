@@ -79,6 +79,14 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def in_time(clock: FakeClock, condition: Callable[[], Any]) -> None:
+    """Threads and sockets are real, so virtual time passes second by second until something is so."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await clock.advance(1)
+            await asyncio.sleep(0.005)
+
+
 def asking(uid: str, count: int = 1, resource: str = "example.com/null", **more: Any) -> dict[str, Any]:
     """A pod with one container ``c``."""
     container = {"name": "c", "resources": {"limits": {resource: str(count)}}}

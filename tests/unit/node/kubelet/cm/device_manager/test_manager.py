@@ -58,8 +58,7 @@ async def test_devices_are_given_once(kubelet: Kubelet, plugin: NullPlugin) -> N
         refused = await kubelet.admit(asking("v"))
         what = f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
         assert refused == f"Allocate failed due to {what}, which is unexpected"
-        assert manager.in_use(asking("u")) == {RESOURCE: 2}
-        assert manager.in_use(asking("v")) == {}
+        assert manager.managed() == {RESOURCE}
         manager.collect({"u"})
         assert kubelet.held("u")
         manager.collect({"somebody else"})
@@ -89,14 +88,14 @@ async def test_what_is_given_is_on_the_disk_before_the_pod_runs(kubelet: Kubelet
 
 
 async def test_a_restarted_kubelet_knows_who_has_what(kubelet: Kubelet, plugin: NullPlugin) -> None:
-    assert not kubelet.manager.remembers
+    assert kubelet.manager.fresh
     async with kubelet.running(), running_device_plugin(plugin):
         await plugin.register()
         await until(lambda: offers(kubelet) == (2, 2))
         assert await kubelet.admit(asking("runs")) == ""
     kubelet.restart()
     async with kubelet.running() as manager:
-        assert manager.remembers
+        assert not manager.fresh
         assert not plugin.socket.exists()  # by which it sees that it must register again
         assert offers(kubelet) == (0, 0)
         kubelet.there.add("runs")
@@ -107,6 +106,8 @@ async def test_a_restarted_kubelet_knows_who_has_what(kubelet: Kubelet, plugin: 
         async with running_device_plugin(plugin):
             await plugin.register()
             await until(lambda: offers(kubelet) == (2, 2))
+            assert kubelet.held("runs") == {RESOURCE: "d0"}
+            manager.forget("runs")  # it could not be let in for another reason, but it runs
             assert kubelet.held("runs") == {RESOURCE: "d0"}
             assert "Requested: 2, Available: 1" in await kubelet.admit(asking("new", 2))
             assert await kubelet.admit(asking("new", 1)) == ""

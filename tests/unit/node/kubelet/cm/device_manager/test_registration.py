@@ -10,10 +10,10 @@ import grpc.aio
 import pytest
 
 from node.kubelet.cm.device_manager.endpoint import PluginError, check_socket
-from node.kubelet.cm.device_manager.registration import clear_sockets
 from node.kubelet.pluginregistration.watcher import PluginWatcher
+from node.kubelet.sockets import clear_sockets
 from tests.support.device_plugin import RESOURCE, NullPlugin, running_device_plugin
-from tests.unit.node.kubelet.cm.device_manager.conftest import Kubelet, until
+from tests.unit.node.kubelet.cm.device_manager.conftest import Kubelet, in_time, until
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,12 @@ async def test_serving_is_tried_again(kubelet: Kubelet, plugin: NullPlugin) -> N
     kubelet.folder.write_text("in the way")
     registration = kubelet.manager.registration
     task = asyncio.create_task(registration.run())
-    for _ in range(4):
-        assert registration.problem() == ""
-        await asyncio.sleep(0.02)
-        await kubelet.clock.advance(1)
-    await until(lambda: "no device plugins can register" in registration.problem())
+    assert registration.problem() == ""
+    await in_time(kubelet.clock, lambda: "no device plugins can register" in registration.problem())
+    assert kubelet.clock.monotonic() >= 4
     kubelet.folder.unlink()
-    await kubelet.clock.advance(1)
+    await in_time(kubelet.clock, lambda: registration.listening)
     async with running_device_plugin(plugin):
-        await until(lambda: registration.listening)
         await plugin.register()
         assert registration.problem() == ""
     task.cancel()
@@ -112,10 +109,8 @@ async def test_serving_is_tried_again(kubelet: Kubelet, plugin: NullPlugin) -> N
 async def test_a_socket_that_was_removed_is_made_again(kubelet: Kubelet, plugin: NullPlugin) -> None:
     async with kubelet.running() as manager:
         (kubelet.folder / "kubelet.sock").unlink()
-        await kubelet.clock.advance(10)
-        await until(lambda: not manager.registration.listening)
-        await kubelet.clock.advance(1)
-        await until(lambda: manager.registration.listening)
+        await in_time(kubelet.clock, lambda: not manager.registration.listening)
+        await in_time(kubelet.clock, lambda: manager.registration.listening)
         async with running_device_plugin(plugin):
             await plugin.register()
 
