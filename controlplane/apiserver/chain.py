@@ -31,6 +31,7 @@ from controlplane.apiserver.pace import Pace
 from controlplane.apiserver.storage.interface import StorageUnavailableError
 from controlplane.apiserver.storage.versions import unavailable
 from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.pieces import Stream
 from controlplane.apiserver.wire.reply import Answer, Dates, Reply
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,6 @@ log = logging.getLogger(__name__)
 _UNTIMED = frozenset({"get", "list"})
 _TURNED_AWAY = frozenset({400, 401, 429})  # what costs its sender nothing: no seat, and hardly any work
 _WARNINGS, _WARNING = 4096, 256  # characters in all, and in each once that is too little
-_AT_ONCE = 64 * 1024  # bytes of an answer that are handed to the connection without waiting for it
 
 Route = Callable[[Call], Awaitable[Answer]]
 
@@ -95,16 +95,16 @@ def handler(parts: Parts, route: Route) -> Callable[[BaseRequest], Awaitable[Ans
                 await asyncio.sleep(seconds)
             code = answer.status
             if call.record is not None:
-                _keep(call, answer)
+                await _keep(call, answer)
             _decorate(call, answer, dates)
-            if isinstance(answer, Reply) and len(answer.body) > _AT_ONCE:
+            if isinstance(answer, Reply) and answer.is_long:
                 left = call.seconds - (time.perf_counter() - call.started)
                 return Held(answer, left, lambda: _finish(call, code))
             return answer
         finally:
             if isinstance(answer, WatchAnswer):
                 answer.on_end = lambda: _finish(call, code)
-            elif not isinstance(answer, Reply) or len(answer.body) <= _AT_ONCE:
+            elif not isinstance(answer, Reply) or not answer.is_long:
                 _finish(call, code)
 
     return handle
@@ -146,9 +146,11 @@ def _finish(call: Call, code: int) -> None:
         finisher(code)
 
 
-def _keep(call: Call, answer: Answer) -> None:
+async def _keep(call: Call, answer: Answer) -> None:
     """For the audit log, under a policy."""
     if isinstance(answer, Reply) and call.record is not None and call.record.verdict.level >= Level.REQUEST_RESPONSE:
+        if isinstance(answer.body, Stream):
+            answer.body = await answer.body.whole()
         call.record.response, call.record.response_type = bytes(answer.body), answer.content_type
     if call.on_response is not None:
         call.on_response(answer.status)

@@ -1,47 +1,106 @@
-"""LIST: the cached bytes of each item joined to pieces; nothing is decoded or encoded unless another form is asked for."""
+"""LIST: the cached bytes of each item joined to pieces; nothing is decoded or encoded unless another form is asked for.
 
-from collections.abc import Iterator, Sequence
+Other forms (Table, metadata alone, YAML, JSON for people) are made a group of objects at a time. A short list is put together
+and has a length; a long one is sent while it is made, so that nobody ever holds all of it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import orjson
 
 from apimachinery.codecs import negotiate, protobuf
+from apimachinery.codecs.json import encode
+from apimachinery.codecs.negotiate import MediaType
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.endpoints import table
 from controlplane.apiserver.endpoints.options import list_options
 from controlplane.apiserver.endpoints.respond import accepted, compress, to_yaml, value_reply
 from controlplane.apiserver.endpoints.scope import Scope
-from controlplane.apiserver.storage.interface import ListResult
+from controlplane.apiserver.storage.interface import Entry, ListResult
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.info import is_true
-from controlplane.apiserver.wire.pieces import PIECE, Pieces
+from controlplane.apiserver.wire.pieces import PIECE, Pieces, Squeezed, Stream
 from controlplane.apiserver.wire.reply import Reply
 from controlplane.apiserver.wire.turns import take_turn
 
 SHARED = 8 << 20  # bytes of a list that are kept for the next who asks
+LONG = 1_000  # objects; a longer list that has to be made is sent while it is made
 _END = b"]}"
-_TURN = 50  # objects encoded as protobuf or indented in one turn of the loop
+_TURN = 50  # objects brought into another form in one turn of the loop
 PARTIAL_LIST = "PartialObjectMetadataList"
+_META_V1 = "meta.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a list is written: ``lead``, the items with ``between`` them, ``tail``. ``group``: how many objects in one turn."""
+
+    lead: bytes
+    item: Callable[[Entry], bytes]
+    tail: bytes = _END
+    between: bytes = b","
+    content_type: str = negotiate.JSON
+    group: int = _TURN
 
 
 async def list_(call: Call, scope: Scope) -> Reply:
     wanted = accepted(call, ("", "Table", PARTIAL_LIST))
-    found = await scope.store.list(call.info.namespace, list_options(call.query, scope.strategy))
+    options = list_options(call.query, scope.strategy)
+    found = await scope.store.list(call.info.namespace, replace(options, in_parts=True))
+    return compress(call, scope, await _reply(call, scope, found, wanted))
+
+
+async def _reply(call: Call, scope: Scope, found: ListResult, wanted: MediaType) -> Reply:
+    long = found.rest is not None or len(found.entries) > LONG
+    pretty = is_true(call.query.get("pretty"))
+    if wanted.name == negotiate.PROTOBUF and (body := await _packed_as(scope, found, wanted)) is not None:
+        return Reply(200, body, negotiate.PROTOBUF)
+    if wanted.as_kind and (pretty or wanted.name == negotiate.YAML):
+        whole = await _written(_form(call, scope, found, wanted, pretty=False), found)
+        return value_reply(call, orjson.loads(bytes(whole)), wanted)
+    if wanted.name != negotiate.YAML and not wanted.as_kind and not pretty and not (long and (found.made or found.rest)):
+        return Reply(200, streamed(scope, found))
+    form = _form(call, scope, found, wanted, pretty=pretty)
+    if long:
+        return Reply(200, Stream(form.lead, _pieces(form, found)), form.content_type)
+    return Reply(200, await _written(form, found), form.content_type)
+
+
+def _form(call: Call, scope: Scope, found: ListResult, wanted: MediaType, *, pretty: bool) -> Form:
     if wanted.as_kind == "Table":
-        value = await table.of_many(scope.strategy, found.entries, call, str(found.revision), _paging(found))
-        reply = value_reply(call, value, wanted)
-    elif wanted.as_kind == PARTIAL_LIST:
-        metadata = {"resourceVersion": str(found.revision), **_paging(found)}
-        reply = value_reply(call, await table.partial_list(found.entries, metadata), wanted)
-    elif wanted.name == negotiate.JSON and "pretty" not in call.query:
-        reply = Reply(200, streamed(scope, found))
-    elif wanted.name == negotiate.PROTOBUF and (body := await packed(scope, found)) is not None:
-        reply = Reply(200, body, negotiate.PROTOBUF)
-    elif wanted.name == negotiate.YAML:
-        reply = Reply(200, await in_yaml(scope, found), negotiate.YAML)
-    else:
-        reply = Reply(200, await indented(scope, found, is_true(call.query.get("pretty"))))
-    return compress(call, scope, reply)
+        head, make = table.in_rows(scope.strategy, call, str(found.revision), _paging(found))
+        return Form(encode(head).removesuffix(_END), lambda entry: encode(make(entry)))
+    if wanted.as_kind == PARTIAL_LIST:
+        value = {"kind": PARTIAL_LIST, "apiVersion": _META_V1, "metadata": _metadata(found), "items": []}
+        return Form(encode(value).removesuffix(_END), lambda entry: encode(table.partial(entry.decode())))
+    if wanted.name == negotiate.YAML:
+        return _in_yaml(scope, found)
+    return _indented(scope, found) if pretty else Form(_head(scope, found), lambda entry: entry.item)
+
+
+async def _pieces(form: Form, found: ListResult) -> AsyncIterator[bytes]:
+    """What comes after the lead. Everybody else has a turn between two of them."""
+    between, items, size = b"", list[bytes](), 0
+    async for group in found.parts(form.group):
+        await take_turn()
+        for entry in group:
+            items.append(form.item(entry))
+            size += len(items[-1])
+            if size > PIECE:
+                yield between + form.between.join(items)
+                between, items, size = form.between, [], 0
+        if items:
+            yield between + form.between.join(items)
+            between, items, size = form.between, [], 0
+    yield form.tail
+
+
+async def _written(form: Form, found: ListResult) -> Pieces:
+    pieces = [piece async for piece in _pieces(form, found)]
+    return Pieces(form.lead, pieces, sum(map(len, pieces)))
 
 
 def _paging(found: ListResult) -> dict[str, Any]:
@@ -70,25 +129,49 @@ def joined(scope: Scope, found: ListResult) -> bytes:
     return bytes(streamed(scope, found))
 
 
-async def packed(scope: Scope, found: ListResult) -> Pieces | None:
-    """The list as protobuf; None when its kind has none. Lengths stand before what they measure, so it is made whole."""
+async def _packed_as(scope: Scope, found: ListResult, wanted: MediaType) -> Pieces | None:
+    """The list, or a list of its metadata, as protobuf; None where there is no such message."""
     group, version, kind = scope.info.gvk
-    gvk = GroupVersionKind(group, version, f"{kind}List")
+    if not wanted.as_kind:
+        return await packed(found, GroupVersionKind(group, version, f"{kind}List"), "protobuf", lambda entry: entry.decode())
+    if wanted.as_kind != PARTIAL_LIST:
+        return None
+    gvk = GroupVersionKind("meta.k8s.io", "v1", PARTIAL_LIST)
+    return await packed(found, gvk, "protobuf metadata", lambda entry: table.partial(entry.decode()))
+
+
+async def packed(found: ListResult, gvk: GroupVersionKind, name: str, view: Callable[[Entry], dict[str, Any]]) -> Pieces | None:
+    """Lengths stand before what they measure, so all of it is made first. What is more than can be shared is held compressed."""
     make = protobuf.list_items(gvk)
     if make is None:
         return None
-    items: list[bytes] | None = found.memo.get("protobuf") if found.memo is not None else None
+    items: list[bytes] | None = found.memo.get(name) if found.memo is not None else None
+    held, length = Squeezed(), 0
     if items is None:
         items = []
-        for start in range(0, len(found.entries), _TURN):
+        async for group in found.parts(_TURN):
             await take_turn()
-            items.append(b"".join([make(entry.decode()) for entry in found.entries[start : start + _TURN]]))
-        if found.memo is not None and (size := sum(map(len, items))) <= SHARED:
-            found.memo.keep("protobuf", items, size)
-    length = sum(map(len, items))
-    metadata = _metadata(found)
-    lead, tail = protobuf.list_frame(gvk.api_version, gvk.kind, metadata, length)
-    return Pieces(lead, (*items, tail), length + len(tail))
+            items.append(b"".join([make(view(entry)) for entry in group]))
+            length += len(items[-1])
+            if length > SHARED:
+                for made in items:
+                    held.add(made)
+                items = []
+        if found.memo is not None and length <= SHARED:
+            found.memo.keep(name, items, length)
+    length = sum(map(len, items)) + held.length
+    lead, tail = protobuf.list_frame(gvk.api_version, gvk.kind, _metadata(found), length)
+    return Pieces(lead, Chained(items, held, (tail,)), length + len(tail))
+
+
+class Chained:
+    """Pieces from several places, one after the other, as often as they are asked for."""
+
+    def __init__(self, *parts: Iterable[bytes]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[bytes]:
+        return chain.from_iterable(self._parts)
 
 
 class Items:
@@ -126,36 +209,28 @@ def _head(scope: Scope, found: ListResult) -> bytes:
     return f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['.encode()
 
 
-async def in_yaml(scope: Scope, found: ListResult) -> Pieces:
-    """The list as YAML, which takes milliseconds an object: everybody else has a turn between two of them."""
+def _in_yaml(scope: Scope, found: ListResult) -> Form:
+    """An object takes milliseconds, so each has a turn of its own."""
     gvk = scope.info.gvk
-    pieces: list[bytes] = []
-    for entry in found.entries:
-        await take_turn()
-        pieces.append(to_yaml([_without_type(entry.decode())]))
-    lead = to_yaml({"apiVersion": gvk.api_version}) + (b"items:\n" if pieces else b"items: []\n")
-    pieces.append(to_yaml({"kind": f"{gvk.kind}List", "metadata": _metadata(found)}))
-    return Pieces(lead, pieces, sum(map(len, pieces)))
+    none = not found.entries and found.rest is None
+    lead = to_yaml({"apiVersion": gvk.api_version}) + (b"items: []\n" if none else b"items:\n")
+    tail = to_yaml({"kind": f"{gvk.kind}List", "metadata": _metadata(found)})
+    return Form(lead, lambda entry: to_yaml([_without_type(entry.decode())]), tail, b"", negotiate.YAML, 1)
 
 
-async def indented(scope: Scope, found: ListResult, pretty: bool) -> Pieces | bytes:
-    """The list as JSON for people, or as it always is where they say that they do not want it so."""
-    if not pretty:
-        return streamed(scope, found)
+def _indented(scope: Scope, found: ListResult) -> Form:
+    """JSON for people."""
     gvk = scope.info.gvk
     value = {"kind": f"{gvk.kind}List", "apiVersion": gvk.api_version, "metadata": _metadata(found), "items": []}
     whole = orjson.dumps(value, option=orjson.OPT_INDENT_2)
-    if not found.entries:
-        return whole
-    pieces: list[bytes] = []
-    for start in range(0, len(found.entries), _TURN):
-        await take_turn()
-        group = found.entries[start : start + _TURN]
-        shown = (orjson.dumps(_without_type(entry.decode()), option=orjson.OPT_INDENT_2) for entry in group)
-        pieces.append(b"".join(b",\n    " + one.replace(b"\n", b"\n    ") for one in shown))
-    pieces[0] = pieces[0][1:]
-    pieces.append(b"\n  ]\n}")
-    return Pieces(whole.removesuffix(b"]\n}"), pieces, sum(map(len, pieces)))
+    if not found.entries and found.rest is None:
+        return Form(whole, _indented_item, b"", b"")
+    return Form(whole.removesuffix(b"]\n}"), _indented_item, b"\n  ]\n}")
+
+
+def _indented_item(entry: Entry) -> bytes:
+    shown = orjson.dumps(_without_type(entry.decode()), option=orjson.OPT_INDENT_2)
+    return b"\n    " + shown.replace(b"\n", b"\n    ")
 
 
 def _metadata(found: ListResult) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.storage.interface import Entry
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.info import is_true
+from controlplane.apiserver.wire.pieces import Stream
 from controlplane.apiserver.wire.reply import Reply
 
 Object = dict[str, Any]
@@ -77,7 +78,8 @@ def compress(call: Call, scope: Scope, reply: Reply) -> Reply:
     """Have a large body gzipped on its way when the client takes it. HTTP/1.0 knows no chunks, in which it goes."""
     if not scope.features.enabled("APIResponseCompression"):
         return reply
-    if len(reply.body) >= GZIP_ABOVE and "gzip" in call.headers.get("Accept-Encoding", "") and call.http.version >= (1, 1):
+    large = isinstance(reply.body, Stream) or len(reply.body) >= GZIP_ABOVE
+    if large and "gzip" in call.headers.get("Accept-Encoding", "") and call.http.version >= (1, 1):
         reply.gzip = True
     return reply
 

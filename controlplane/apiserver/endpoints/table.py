@@ -1,6 +1,6 @@
 """Answers as Table or PartialObjectMetadata(List), which clients ask for by ``Accept: application/json;as=Table;...``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -9,12 +9,10 @@ from controlplane.apiserver.registry import tables
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.storage.interface import Entry
 from controlplane.apiserver.wire.call import Call
-from controlplane.apiserver.wire.turns import take_turn
 
 Object = dict[str, Any]
 
 _META_V1 = "meta.k8s.io/v1"
-TURN = 50  # rows made in one turn of the loop
 
 
 def of_entries(
@@ -26,14 +24,10 @@ def of_entries(
     return _envelope(strategy, rows, revision, more, headings)
 
 
-async def of_many(strategy: Strategy, entries: Sequence[Entry], call: Call, revision: str, more: Object) -> Object:
-    """As ``of_entries``, giving the loop a turn now and then: a row costs 80 microseconds, and lists may be long."""
+def in_rows(strategy: Strategy, call: Call, revision: str, more: Object) -> tuple[Object, Callable[[Entry], Object]]:
+    """A Table without rows, which come last in it, and what makes them."""
     include = _include(call)
-    rows: list[Object] = []
-    for start in range(0, len(entries), TURN):
-        await take_turn()
-        rows += [_row(strategy, entry, call.now, include) for entry in entries[start : start + TURN]]
-    return _envelope(strategy, rows, revision, more, True)
+    return _envelope(strategy, [], revision, more, True), lambda entry: _row(strategy, entry, call.now, include)
 
 
 def _include(call: Call) -> str:
@@ -68,11 +62,3 @@ def _shown(obj: Object, include: str) -> Object | None:
 def partial(obj: Object) -> Object:
     """The metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": _META_V1, "metadata": obj.get("metadata") or {}}
-
-
-async def partial_list(entries: Sequence[Entry], metadata: Object) -> Object:
-    items: list[Object] = []
-    for start in range(0, len(entries), TURN):
-        await take_turn()
-        items += [partial(entry.decode()) for entry in entries[start : start + TURN]]
-    return {"kind": "PartialObjectMetadataList", "apiVersion": _META_V1, "metadata": metadata, "items": items}

@@ -16,7 +16,7 @@ from apimachinery import errors, names
 from apimachinery.patch.apply import same_but_for_times
 from controlplane.apiserver.registry import deletion, naming, update
 from controlplane.apiserver.registry import metadata as rules
-from controlplane.apiserver.registry.conversion import converted, converting_watch
+from controlplane.apiserver.registry.conversion import converted, converted_list, converting_watch
 from controlplane.apiserver.registry.deletion import Outcome
 from controlplane.apiserver.registry.entries import PlainEntry
 from controlplane.apiserver.registry.strategy import Context, Strategy
@@ -41,6 +41,7 @@ Change = Callable[[Object], Awaitable[Object | None]]
 """From a copy of the stored object to the wanted one; None leaves it as it is."""
 
 _TRIES = 1_000  # lost races before a writer is told to come back; somebody wins each, so upstream sets no bound at all
+_CACHED = "0"  # the resourceVersion that asks for what the cache holds, however old
 _NAME_TRIES = 8  # generated names that were taken
 
 
@@ -103,8 +104,7 @@ class Store:
         found = await self.objects.list(naming.collection(self.prefix, namespace), options)
         if self.strategy.stored_as is None:
             return found
-        entries = [converted(entry, self.strategy) for entry in found.entries]
-        return ListResult(entries, found.revision, found.continue_token, found.remaining)
+        return converted_list(found, self.strategy)
 
     async def watch(self, namespace: str, options: WatchOptions) -> Watch:
         watch = await self.objects.watch(naming.collection(self.prefix, namespace), options)
@@ -188,12 +188,18 @@ class Store:
         """Guaranteed update of ``ctx.name``. True beside the entry when it had to be created.
 
         ``on_missing`` makes the object where none exists (server-side apply); without it that is a 404.
+
+        It begins with what the cache holds, as upstream does: the write itself proves that this was the newest. What ends
+        without a write, a refusal or nothing to do, counts only for an object that was asked for.
         """
-        key, version = self.key(ctx.namespace, ctx.name), ""
+        key, version = self.key(ctx.namespace, ctx.name), "" if ctx.dry_run else _CACHED
         for _ in range(_TRIES):
             try:
                 entry = await self.objects.get(key, version)
             except KeyError:
+                if version == _CACHED:
+                    version = ""
+                    continue
                 if on_missing is None:
                     raise self.not_found(ctx.name) from None
                 made = await on_missing({})
@@ -201,16 +207,31 @@ class Store:
                     raise self.not_found(ctx.name) from None
                 return await self.create(ctx, made, admit), True
             try:
-                return await self._update_once(ctx, entry, change, admit, write), False
+                return await self._update_once(ctx, entry, change, admit, write, may_be_old=version == _CACHED), False
             except _RacedError as raced:
                 version = await _settled(raced)
+            except errors.StatusError:
+                if version != _CACHED or not await self._is_old(entry):
+                    raise
+                version = ""
         raise errors.server_timeout(self.info.plural, ctx.verb, 1, self.info.gvk.group)
 
-    async def _update_once(self, ctx: Context, entry: Entry, change: Change, admit: Admit, write: Write) -> Entry:
+    async def _is_old(self, entry: Entry) -> bool:
+        """Whether the object has changed since, or is gone."""
+        try:
+            return (await self.objects.get(entry.key)).revision != entry.revision
+        except KeyError:
+            return True
+
+    async def _update_once(
+        self, ctx: Context, entry: Entry, change: Change, admit: Admit, write: Write, *, may_be_old: bool
+    ) -> Entry:
         shown = converted(entry, self.strategy)
         old = shown.decode()
         new = await change(shown.decode())
         if new is None:
+            if may_be_old and await self._is_old(entry):
+                raise _RacedError
             return shown
         update.prepare(self.strategy, ctx, new, old, write)
         await admit(new, old)

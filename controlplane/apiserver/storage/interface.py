@@ -176,6 +176,15 @@ class Backend(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class Rewriting(Protocol):
+    """A Backend that stores values in a form which may change: encrypted with a new key, protobuf instead of JSON."""
+
+    async def outdated(self, key: str) -> bool:
+        """Whether the value should be written again although it is the same, because its form is not the present one."""
+        ...
+
+
 # --------------------------------------------------------------------------- encoded objects
 
 
@@ -240,6 +249,7 @@ class ListOptions:
     matches: Matches | None = None
     field_equals: tuple[tuple[str, str], ...] = ()  # exact field requirements, for indexes; matches still decides
     selector: str = ""  # a text that is equal only for equal ``matches``, so that equal lists are found again; "" for none
+    in_parts: bool = False  # the caller goes through ``ListResult.parts``, so not all need be read before the answer
 
 
 class Memo(Protocol):
@@ -254,11 +264,24 @@ class Memo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
+    """``rest`` are entries after ``entries`` that are still to be read; it is None unless the caller asked for parts."""
+
     entries: Sequence[Entry]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
     memo: Memo | None = None
+    rest: AsyncIterator[Sequence[Entry]] | None = None
+    made: bool = False  # an entry is made whenever it is looked at, so a long list is to be gone through once
+
+    async def parts(self, size: int) -> AsyncIterator[Sequence[Entry]]:
+        """All entries, at most ``size`` at a time. Once. Raises what backends raise."""
+        for start in range(0, len(self.entries), size):
+            yield self.entries[start : start + size]
+        if self.rest is not None:
+            async for more in self.rest:
+                for start in range(0, len(more), size):
+                    yield more[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)

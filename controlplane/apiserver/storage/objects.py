@@ -4,13 +4,14 @@ The cacher wraps it and takes over reads; writes end here and go to the backend.
 everything, which tests and tools do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
+
+import orjson
 
 from apimachinery import errors
 from controlplane.apiserver.storage import plain_watch, versions
 from controlplane.apiserver.storage.encoding import StoredEntry, encode
-from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.interface import (
     Backend,
     Collection,
@@ -24,8 +25,11 @@ from controlplane.apiserver.storage.interface import (
     KeyValue,
     ListOptions,
     ListResult,
+    Matches,
     Operation,
     Put,
+    Range,
+    Rewriting,
     StorageUnavailableError,
     TooLargeError,
     Watch,
@@ -74,7 +78,7 @@ class PlainStore:
                 seen = None  # the refusal may be due to the cache being behind
                 continue
             value = entry.value if new is None else encode(new)
-            if (new is None or entry.holds(value)) and not await self._outdated(key):
+            if (new is None or self._same(entry, value)) and not await self._outdated(key):
                 if seen is None or self.backend.exclusive or await self._is_latest(seen):
                     return entry
                 seen = None
@@ -84,7 +88,7 @@ class PlainStore:
             outcome = await self._commit(wanted, (Put(key, value, ttl), *also))
             if outcome.succeeded:
                 return StoredEntry(key, value, outcome.revision)
-            if _same(outcome.current[0], entry):
+            if _is_same(outcome.current[0], entry):
                 _check_others(wanted, outcome)
             seen = _entry(_existing(key, outcome.current[0]))
 
@@ -120,14 +124,20 @@ class PlainStore:
         except TooLargeError as error:
             raise errors.entity_too_large(str(error)) from error
 
+    def _same(self, entry: StoredEntry, value: bytes) -> bool:
+        """Whether the object is what is stored. Where members may come back in another order, bytes alone do not tell."""
+        if entry.holds(value) or not getattr(self.backend, "reorders", False):
+            return entry.holds(value)
+        return bool(orjson.loads(entry.value) == orjson.loads(value))
+
     async def _is_latest(self, entry: StoredEntry) -> bool:
-        return _same(await self.backend.get(entry.key), entry)
+        return _is_same(await self.backend.get(entry.key), entry)
 
     # ------------------------------------------------------------------ reads
 
     async def _outdated(self, key: str) -> bool:
-        """Whether an unchanged object is to be written again, because it is encrypted with a key that is no longer the first."""
-        if not isinstance(self.backend, EncryptedBackend):
+        """Whether an unchanged object is to be written again: encrypted with a key that is no longer the first, another form."""
+        if not isinstance(self.backend, Rewriting):
             return False
         try:
             return await self.backend.outdated(key)
@@ -147,6 +157,8 @@ class PlainStore:
             await self._reached(reading.revision)
         revision = reading.revision if reading.mode in (versions.EXACT, versions.CONTINUE) else 0
         try:
+            if options.in_parts and not reading.limit:
+                return await self._first_part(prefix, reading, revision, options)
             return await self.read_page(prefix, reading, revision, options)
         except CompactedError:
             if reading.mode == versions.CONTINUE:
@@ -156,6 +168,21 @@ class PlainStore:
             raise versions.too_large(revision, await self.backend.current_revision()) from None
         except StorageUnavailableError as error:
             raise versions.unavailable(error) from error
+
+    async def _first_part(self, prefix: str, reading: versions.Reading, revision: int, options: ListOptions) -> ListResult:
+        """The first page of everything; the others are read when they are asked for, at the same revision."""
+        first = await self.backend.range(prefix, start=reading.start, revision=revision, limit=PAGE)
+        rest = self._rest(prefix, first, options.matches) if first.more else None
+        return ListResult(self._matching(first, options.matches), first.revision, rest=rest)
+
+    async def _rest(self, prefix: str, page: Range, matches: Matches | None) -> AsyncIterator[Sequence[StoredEntry]]:
+        while page.more:
+            page = await self.backend.range(prefix, start=page.items[-1].key + "\0", revision=page.revision, limit=PAGE)
+            yield self._matching(page, matches)
+
+    def _matching(self, page: Range, matches: Matches | None) -> Sequence[StoredEntry]:
+        entries = map(self.traced, page.items)
+        return [entry for entry in entries if matches is None or matches(entry.traits)]
 
     async def read_page(self, prefix: str, reading: versions.Reading, revision: int, options: ListOptions) -> ListResult:
         """Matching entries from ``reading.start`` as of ``revision`` (0: now). Raises what backends raise."""
@@ -202,7 +229,7 @@ def _existing(key: str, item: KeyValue | None) -> KeyValue:
     return item
 
 
-def _same(item: KeyValue | None, entry: StoredEntry) -> bool:
+def _is_same(item: KeyValue | None, entry: StoredEntry) -> bool:
     return item is not None and item.mod_revision == entry.revision
 
 

@@ -1,9 +1,11 @@
-"""Bodies too large to hold whole: their length is known, their bytes are made while they are sent, a piece at a time.
+"""Bodies too large to hold whole: their bytes are made while they are sent, a piece at a time.
 
-Made by ``endpoints.list``; written by ``reply``.
+Made by ``endpoints.list``; written by ``reply``. Of :class:`Pieces` the length is known; a :class:`Stream` goes out in chunks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from isal import isal_zlib
 
 PIECE = 128 * 1024  # bytes given to TLS at once: larger ones leave the processor's cache on their way, smaller ones cost calls
 
@@ -25,6 +27,39 @@ class Pieces:
 
     def __bytes__(self) -> bytes:
         return b"".join(self)
+
+
+class Stream:
+    """``lead``, then ``rest``, which is gone through once. Nobody knows how long it will be."""
+
+    __slots__ = ("lead", "rest")
+
+    def __init__(self, lead: bytes, rest: AsyncIterator[bytes]) -> None:
+        self.lead, self.rest = lead, rest
+
+    async def whole(self) -> bytes:
+        """All of it, for those who cannot take it in pieces."""
+        return b"".join([self.lead, *[piece async for piece in self.rest]])
+
+
+class Squeezed:
+    """Bytes that must all be made before the first is sent, because their length stands before them: held compressed.
+
+    ISA-L makes a tenth of a list of similar objects, at a thousandth of what it costs to encode them.
+    """
+
+    __slots__ = ("_held", "length")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self.length = 0
+
+    def add(self, piece: bytes) -> None:
+        self._held.append(isal_zlib.compress(piece, 1))
+        self.length += len(piece)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(isal_zlib.decompress, self._held)
 
 
 def sliced(body: bytes) -> Iterator[memoryview]:

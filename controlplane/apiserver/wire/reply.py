@@ -13,9 +13,11 @@ from typing import Any, Protocol
 from aiohttp.web_request import BaseRequest
 from isal import isal_zlib
 
-from controlplane.apiserver.wire.pieces import Pieces, sliced
+from component import logs
+from controlplane.apiserver.wire.pieces import Pieces, Stream, sliced
 from controlplane.apiserver.wire.turns import take_turn
 
+_log = logs.get(__name__)
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 _AT_ONCE = 64 * 1024  # a body up to here goes out with its head
@@ -53,12 +55,12 @@ class Dates:
 class Reply:
     """A complete answer. ``body`` may be shared bytes; it is never copied before it reaches the transport."""
 
-    __slots__ = ("body", "cache_control", "content_type", "gzip", "headers", "keep_alive", "status", "trailer")
+    __slots__ = ("body", "cache_control", "content_type", "gzip", "headers", "keep_alive", "status", "trailer", "until_closed")
 
     def __init__(
         self,
         status: int,
-        body: bytes | Pieces = b"",
+        body: bytes | Pieces | Stream = b"",
         content_type: str = JSON,
         headers: Iterable[tuple[str, str]] = (),
         trailer: bytes = b"",
@@ -70,7 +72,13 @@ class Reply:
         self.keep_alive: bool | None = True
         self.trailer = trailer  # constant header lines that chain adds (audit id, date)
         self.cache_control = b"no-cache, private"
+        self.until_closed = False  # the end of the body is the end of the connection, as it was before there were chunks
         self.gzip = False  # whether the body is to be compressed on its way
+
+    @property
+    def is_long(self) -> bool:
+        """Whether sending it takes more than handing it to the connection."""
+        return isinstance(self.body, Stream) or len(self.body) > _AT_ONCE
 
     def head(self) -> bytes:
         lines = [
@@ -78,7 +86,7 @@ class Reply:
             self.trailer,
             b"Content-Type: ",
             self.content_type.encode(),
-            _GZIPPED if self.gzip else b"\r\nContent-Length: %d\r\n" % len(self.body),
+            self._length(),
         ]
         for name, value in self.headers:
             lines.append(f"{name}: {_one_line(value)}\r\n".encode())
@@ -87,15 +95,27 @@ class Reply:
         lines.append(b"\r\n")
         return b"".join(lines)
 
+    def _length(self) -> bytes:
+        if self.gzip:
+            return _GZIPPED
+        if isinstance(self.body, Stream):
+            return b"\r\n" if self.until_closed else b"\r\nTransfer-Encoding: chunked\r\n"
+        return b"\r\nContent-Length: %d\r\n" % len(self.body)
+
     async def prepare(self, request: BaseRequest) -> None:
         if not request.keep_alive:
             self.keep_alive = False
         transport, body = request.transport, self.body
+        if isinstance(body, Stream) and request.version < (1, 1):
+            self.until_closed, self.keep_alive = True, False
         if transport is None:
             return
         head = self.head()
         if request.method == "HEAD" or not body:
             transport.write(head)
+        elif isinstance(body, Stream):
+            transport.write(head)
+            await self._send_stream(body, request, transport)
         elif self.gzip:
             transport.write(head)
             await self._send_packed(request, transport)
@@ -114,6 +134,30 @@ class Reply:
                 transport.writelines((head, piece))
             await _turn(request, transport, number)
 
+    async def _send_stream(self, body: Stream, request: BaseRequest, transport: asyncio.Transport) -> None:
+        """What goes wrong on the way ends the connection: the client must not take a part for the whole."""
+        packer = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_FORMAT) if self.gzip else None
+        held = packer.compress(body.lead) if packer is not None else body.lead
+        number = 0
+        try:
+            async for piece in body.rest:
+                held += packer.compress(piece) if packer is not None else piece
+                if len(held) > _AT_ONCE:
+                    transport.write(self._chunk(held))
+                    held = b""
+                await _turn(request, transport, number)
+                number += 1
+        except Exception as problem:
+            transport.abort()
+            if not isinstance(problem, ConnectionError):
+                _log.error("A long answer broke off", err=problem)
+            raise ConnectionResetError("the answer broke off") from problem
+        held += packer.flush() if packer is not None else b""
+        transport.write(held if self.until_closed else self._chunk(held) + b"0\r\n\r\n")
+
+    def _chunk(self, data: bytes) -> bytes:
+        return data if self.until_closed else b"%x\r\n%b\r\n" % (len(data), data)
+
     async def _send_packed(self, request: BaseRequest, transport: asyncio.Transport) -> None:
         """By ISA-L, whose fastest level makes of a piece of JSON in 15 us what TLS then need not encrypt."""
         packer = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_FORMAT)
@@ -131,7 +175,8 @@ class Reply:
         """Everything has been written by ``prepare``."""
 
 
-def _after_lead(body: bytes | Pieces) -> Iterable[bytes | memoryview]:
+def _after_lead(body: bytes | Pieces | Stream) -> Iterable[bytes | memoryview]:
+    assert not isinstance(body, Stream)
     return sliced(body) if isinstance(body, bytes) else body.rest
 
 

@@ -294,12 +294,22 @@ class Cacher:
         return reads.page(entries, last - first - len(entries), prefix, 0, limit, options.matches)
 
     async def _list_past(self, prefix: str, reading: versions.Reading, options: ListOptions) -> ListResult:
-        """At a revision that has been overtaken: from what was kept of it, or from the backend."""
+        """At a revision that has been overtaken: from what was kept of it, from history, or from the backend."""
         state = self._snapshots.get(reading.revision)
         if state is None:
-            return await self._store.list(prefix, options)
+            if reading.limit or reading.revision < self._history.oldest or not await self._is_kept(reading.revision):
+                return await self._store.list(prefix, options)  # a page is quickly read; what is compacted is told in its words
+            state = reads.before(self._state(), self._history.since(reading.revision))
         entries = reads.cut(state, prefix, reading.start)
         return reads.page(entries, 0, prefix, reading.revision, reading.limit, options.matches)
+
+    async def _is_kept(self, revision: int) -> bool:
+        """Whether the backend still has that revision: what is compacted is gone for all servers, though one may remember it."""
+        try:
+            await self._feed.backend.get(self.collection.prefix, revision)
+        except (CompactedError, StorageUnavailableError):
+            return False
+        return True
 
     async def fresh(self, resource_version: str, revision: int) -> None:
         """Until the cache may answer a read with this resourceVersion. Raises 429 while loading, 504 when it does not come."""

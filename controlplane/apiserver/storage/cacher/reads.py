@@ -5,6 +5,7 @@ Used by ``cacher`` only.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 
 from controlplane.apiserver.storage import frames, versions
 from controlplane.apiserver.storage.backends.ledger import prefix_end
@@ -41,6 +42,18 @@ def cut(entries: Sequence[StoredEntry], prefix: str, start: str) -> Sequence[Sto
     first = bisect_left(entries, max(prefix, start), key=_key)
     end = prefix_end(prefix)
     return entries[first : bisect_left(entries, end, first, key=_key) if end is not None else len(entries)]
+
+
+def before(entries: Sequence[StoredEntry], events: Sequence[Event]) -> Sequence[StoredEntry]:
+    """What a list in key order was before these changes, given what it is after them. The objects themselves are shared."""
+    was: dict[str, StoredEntry | None] = {}
+    for event in events:
+        was.setdefault(event.key, event.previous)  # of several changes of one object the first one knows
+    restored = [entry for entry in was.values() if entry is not None]
+    if not restored:
+        return [entry for entry in entries if entry.key not in was]
+    restored.sort(key=_key)
+    return list(merge((entry for entry in entries if entry.key not in was), restored, key=_key))
 
 
 def _key(entry: StoredEntry) -> str:
