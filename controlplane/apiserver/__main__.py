@@ -33,6 +33,8 @@ from controlplane.apiserver.config import (
 )
 from controlplane.apiserver.storage.backends.etcd.config import DEFAULT_PREFIX, EtcdConfig
 from controlplane.apiserver.storage.backends.etcd.config import checked as checked_etcd
+from controlplane.apiserver.storage.backends.etcd.overrides import parse as overrides
+from controlplane.apiserver.storage.forms.media import JSON, MEDIA_TYPES
 
 AUTHORIZATION_MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -141,6 +143,12 @@ PARAMS: list[click.Parameter] = [
         help="Where objects are kept; etcd3 when --etcd-servers is given, else sqlite.",
     ),
     option("--etcd-servers", type=COMMA_LIST, default="", help="URLs of the etcd cluster's members, the preferred one first."),
+    option(
+        "--etcd-servers-overrides",
+        type=COMMA_LIST,
+        default="",
+        help="Resources that have an etcd of their own, group/resource#URL;URL each, as /events#https://10.0.0.9:2379.",
+    ),
     option("--etcd-cafile", type=INPUT_FILE, help="CA of the members' certificates."),
     option("--etcd-certfile", type=INPUT_FILE, help="Client certificate shown to etcd."),
     option("--etcd-keyfile", type=INPUT_FILE, help="Key of --etcd-certfile."),
@@ -150,7 +158,12 @@ PARAMS: list[click.Parameter] = [
     _accepted("--etcd-readycheck-timeout", default="2s"),
     _accepted("--etcd-count-metric-poll-period", default="1m"),
     _accepted("--etcd-db-metric-poll-interval", default="30s"),
-    _accepted("--storage-media-type", default="application/json"),
+    option(
+        "--storage-media-type",
+        type=click.Choice(MEDIA_TYPES),
+        default=JSON,
+        help="How objects are written; what is there is read in either form, and written anew when it changes.",
+    ),
     option("--lease-reuse-duration-seconds", type=int, default=60, help="How long keys that expire share one etcd lease."),
     option("--storage-path", type=_FILE, help="The database file of --storage-backend=sqlite."),
     option(
@@ -233,9 +246,10 @@ def _check_workers(options: Mapping[str, Any]) -> None:
 def storage_from(options: Mapping[str, Any]) -> Storage:
     """Raises click.UsageError for flags that do not fit together."""
     backend = options["storage_backend"] or ("etcd3" if options["etcd_servers"] else "sqlite")
-    encryption = {
+    common = {
         "encryption": options["encryption_provider_config"],
         "encryption_reload": options["encryption_provider_config_automatic_reload"],
+        "media_type": options["storage_media_type"],
     }
     if backend == "etcd3":
         made = EtcdConfig(
@@ -248,15 +262,19 @@ def storage_from(options: Mapping[str, Any]) -> Storage:
             options["lease_reuse_duration_seconds"],
         )
         try:
-            return Storage(backend, etcd=checked_etcd(made), **encryption)
+            return Storage(
+                backend, etcd=checked_etcd(made), overrides=overrides(options["etcd_servers_overrides"], made), **common
+            )
         except ValueError as error:
             raise click.UsageError(str(error)) from None
+    if options["etcd_servers_overrides"]:
+        raise click.UsageError("--etcd-servers-overrides are for servers that keep everything else in --etcd-servers")
     path = options["storage_path"]
     if backend == "sqlite" and path is None:
         if options["data_dir"] is None:
             raise click.UsageError("--storage-backend=sqlite needs --storage-path=FILE or --data-dir=FOLDER")
         path = options["data_dir"] / "kubernetes.db"
-    return Storage(backend, path, **encryption)
+    return Storage(backend, path, **common)
 
 
 def _audit(options: Mapping[str, Any]) -> Audit:

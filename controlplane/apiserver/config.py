@@ -12,6 +12,7 @@ from controlplane.apiserver.audit.truncate import Bounds
 from controlplane.apiserver.authentication.issuers import Issuer
 from controlplane.apiserver.authorization.entries import AuthorizerEntry
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
+from controlplane.apiserver.storage.forms.media import JSON
 
 DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 
@@ -122,6 +123,8 @@ class Storage:
     encryption: Path | None = None  # an EncryptionConfiguration
     encryption_reload: bool = False  # whether the file is followed while the server runs
     etcd: EtcdConfig | None = None
+    overrides: Mapping[str, EtcdConfig] = field(default_factory=dict)  # resources that are in another etcd
+    media_type: str = JSON  # in which objects are written; see ``storage.forms``
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ without is looked after from then on.
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,9 @@ from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authorization import bootstrap_policy
 from controlplane.apiserver.authorization.reconcile import reconciled_binding, reconciled_role
 from controlplane.apiserver.config import Config
+from controlplane.apiserver.kinds.config import KindsConfig
+from controlplane.apiserver.kinds.core.service.allocation import ServiceClaims
+from controlplane.apiserver.kinds.core.service.repair import held, repair
 from controlplane.apiserver.peers import Addresses, Identity, is_expired_identity, renewed
 from controlplane.apiserver.poststart_requests import RequestObjects
 from controlplane.apiserver.registry.store import Store
@@ -40,6 +44,7 @@ PRIORITIES = {
 }
 _LEASES = "leases.coordination.k8s.io"
 _RETRY_SECONDS = 1.0
+_REPAIR_SECONDS = 180.0  # between two looks at claims, as upstream
 _LEAVE_SECONDS = 2.0
 _RACE_CODES = (404, 409, 422)  # the last: the address of the kubernetes Service was claimed in between
 _RACES = 5  # times to look again when another server was faster
@@ -65,6 +70,7 @@ class PostStart:
         self._leading = asyncio.Lock()  # who leaves must not be written back by what was under way
         self._requests = RequestObjects(stores, served, lambda kind, obj, mended: self._ensure(kind, "", obj, mended=mended))
         self._done = False
+        self._repaired = 0.0  # when claims were last compared with Services
 
     @property
     def name(self) -> str:
@@ -100,6 +106,18 @@ class PostStart:
                 start("clusterrolebindings", binding, reconciled_binding)
             for resource, obj in bootstrap_policy.namespaced():
                 start(resource, obj, reconciled_role if resource == "roles" else reconciled_binding)
+        await self._repair_claims()
+
+    async def _repair_claims(self) -> None:
+        """Before somebody makes a Service: no address is given away that one of another server's has."""
+        if self._backend is None or (store := self._stores.get("services")) is None:
+            return
+        self._repaired = time.monotonic()
+        claims = ServiceClaims(KindsConfig(self._config.service_ranges, self._config.node_ports))
+        found = await held(self._backend)
+        services = [entry.decode() for entry in (await store.list("", ListOptions())).entries]
+        if changed := await repair(self._backend, claims, found, services, datetime.now(UTC)):
+            log.info("%d claims of cluster IPs and node ports were not those of the Services", changed)
 
     async def run(self, address: str, port: int) -> None:
         if self._backend is not None:
@@ -127,6 +145,8 @@ class PostStart:
         await self._way_in(address, port)
         await self._identify()
         await self._requests.mend()
+        if self._backend is not None and not self._backend.exclusive and time.monotonic() > self._repaired + _REPAIR_SECONDS:
+            await self._repair_claims()
 
     async def leave(self, port: int) -> None:
         """Before the listener closes: clients that look the ``kubernetes`` Service up are sent to the other servers."""

@@ -10,10 +10,12 @@ from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.backends.sqlite import SQLiteBackend
 from controlplane.apiserver.storage.encryption.aes import Gcm
 from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
+from controlplane.apiserver.storage.forms.backend import FormsBackend
+from controlplane.apiserver.storage.forms.media import PROTOBUF
 from controlplane.apiserver.storage.interface import Backend
 from tests.support.etcd import Etcd, running_etcd, wipe
 
-BACKENDS = ("memory", "sqlite", "encrypted", "etcd", "etcd-3-tls")
+BACKENDS = ("memory", "sqlite", "encrypted", "packed", "etcd", "etcd-3-tls")
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +42,8 @@ async def _make(request: pytest.FixtureRequest, folder: Path) -> Backend:
         return MemoryBackend()
     if request.param == "encrypted":
         return EncryptedBackend(MemoryBackend(), lambda resource: Gcm(b"k" * 32))
+    if request.param == "packed":
+        return FormsBackend(MemoryBackend(), PROTOBUF)
     if request.param == "sqlite":
         return await SQLiteBackend.open(folder / "state.db")
     etcd = request.getfixturevalue("one_etcd" if request.param == "etcd" else "three_etcds")

@@ -22,6 +22,7 @@ from controlplane.apiserver.storage.interface import (
     WatchOptions,
 )
 from controlplane.apiserver.storage.objects import PlainStore
+from tests.contract.conftest import BACKENDS
 from tests.support.stores import PODS, PREFIX, cached, key, labelled, on_node, pod
 
 
@@ -31,6 +32,10 @@ class Under:
 
     store: ObjectStore
     backend: Backend
+
+
+# protobuf keeps what a kind's schema knows; the objects here follow none
+pytestmark = pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "packed"], indirect=True)
 
 
 @pytest.fixture(params=["plain", "cacher"])

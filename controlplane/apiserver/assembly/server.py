@@ -41,7 +41,7 @@ from controlplane.apiserver.filters.access_metrics import AccessMetrics
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.filters.metrics import RequestMetrics
-from controlplane.apiserver.kinds import served
+from controlplane.apiserver.kinds import older, served
 from controlplane.apiserver.kinds.catalog import strategies
 from controlplane.apiserver.kinds.config import KindsConfig
 from controlplane.apiserver.poststart import PostStart
@@ -70,10 +70,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What everything else stands on."""
+    """What everything else stands on. ``backend`` is where most is."""
 
+    places: storage.Stores
     backend: Backend
-    encryption: Encryption | None
     kinds: list[Strategy]
     caches: storage.Caches
     stores: dict[str, Store]
@@ -109,16 +109,16 @@ async def running(config: Config) -> AsyncIterator[Running]:
         base = await _open(config, stack)
         versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds, resource_metrics.strategies(config))}
         poststart = PostStart(config, base.stores, versions, base.backend)
-        _add_checks(base.health, base.backend, poststart)
+        _add_checks(base.health, base.places.all(), poststart)
         supervisor = await stack.enter_async_context(Supervisor())
         stack.callback(supervisor.stop)
-        if base.encryption is not None:
-            base.health.add("kms-providers", base.encryption.check)
-            base.encryption.catch_up = base.caches.catch_up
-            base.encryption.measures.server = lambda: hash_of(poststart.name.encode())
-            base.metrics.collectors.register(base.encryption.measures)
-            base.metrics.collectors.register(ReloadMetrics("encryption", base.encryption.reloads, lambda: poststart.name))
-            supervisor.start("encryption", base.encryption.run(config.storage.encryption_reload))
+        if (encryption := base.places.encryption) is not None:
+            base.health.add("kms-providers", encryption.check)
+            encryption.catch_up = base.caches.catch_up
+            encryption.measures.server = lambda: hash_of(poststart.name.encode())
+            base.metrics.collectors.register(encryption.measures)
+            base.metrics.collectors.register(ReloadMetrics("encryption", encryption.reloads, lambda: poststart.name))
+            supervisor.start("encryption", encryption.run(config.storage.encryption_reload))
         live = await _make_live(config, base.stores, base.metrics, supervisor, stack)
         wired = _wire(config, base, live, supervisor, poststart.note_dangling, lambda: poststart.name)
         await _follow_files(config.identity, wired.believed, live, base.metrics, lambda: poststart.name, supervisor)
@@ -132,20 +132,23 @@ async def running(config: Config) -> AsyncIterator[Running]:
         await poststart.run(*where)
         supervisor.every("system-objects", MEND_SECONDS, lambda: poststart.mend(*where))
         _log.info("Serving", address=address.url, storage=config.storage.backend)
-        yield Running(address, base.stores, base.backend, base.health, base.encryption)
+        yield Running(address, base.stores, base.backend, base.health, base.places.encryption)
 
 
 async def _open(config: Config, stack: contextlib.AsyncExitStack) -> _Base:
-    backend, encryption = await storage.open_storage(config.storage, stack)
+    places = await storage.open_storage(config.storage, stack)
+    backend = places.main
     known = strategies(KindsConfig(config.service_ranges, config.node_ports, config.event_ttl, config.features, backend))
+    for place in places.all():
+        place.convert = older.conversion(known)
     kinds = served.select(known, config.runtime_config, config.features)
     stored = served.stored(known, kinds)
     metrics = Registry()
     config.features.expose(metrics)
     for warning in config.features.warnings:
         _log.warning(warning)
-    caches = await stack.enter_async_context(storage.running_caches(backend, stored))
-    return _Base(backend, encryption, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), metrics)
+    caches = await stack.enter_async_context(storage.running_caches(places, stored))
+    return _Base(places, backend, kinds, caches, resources.stores_for([*stored, *kinds], caches), Health(), metrics)
 
 
 async def _make_live(
@@ -242,9 +245,10 @@ def _shutting_down() -> None:
     raise RuntimeError("the process is shutting down")
 
 
-def _add_checks(health: Health, backend: Backend, poststart: PostStart) -> None:
+def _add_checks(health: Health, backends: Sequence[Backend], poststart: PostStart) -> None:
     async def storage_answers() -> None:
-        await asyncio.wait_for(backend.current_revision(), 5)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(backend.current_revision() for backend in backends))
 
     health.add("etcd", storage_answers)  # upstream's name for the check of whatever stores objects
     health.add("poststarthook/bootstrap-objects", poststart.check)

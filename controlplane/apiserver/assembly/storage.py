@@ -2,20 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from component import logs
 from controlplane.apiserver.config import Storage
 from controlplane.apiserver.registry.naming import prefix_of
-from controlplane.apiserver.registry.strategy import Strategy
+from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
 from controlplane.apiserver.registry.traits import collection_of
+from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 from controlplane.apiserver.storage.backends.memory import MemoryBackend
 from controlplane.apiserver.storage.cacher.cacher import Cacher
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError
+from controlplane.apiserver.storage.forms.backend import FormsBackend
 from controlplane.apiserver.storage.interface import Backend, StorageUnavailableError
 
 KEY_SECONDS = 1.0  # between two tries to load what is encrypted
@@ -25,17 +27,42 @@ if TYPE_CHECKING:
     from controlplane.apiserver.storage.encryption.transformers import Encryption
 
 
-async def open_storage(config: Storage, stack: contextlib.AsyncExitStack) -> "tuple[Backend, Encryption | None]":
-    """The backend, and what encrypts values in it if that is configured; ``stack`` closes both. Raises as ``open_backend``."""
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where objects are: most in ``main``, those of some resources (``events``, ``jobs.batch``) in ``others``."""
+
+    main: FormsBackend
+    others: Mapping[str, FormsBackend]
+    encryption: "Encryption | None"
+
+    def all(self) -> list[FormsBackend]:
+        return list(dict.fromkeys((self.main, *self.others.values())))
+
+    def of(self, info: ResourceInfo) -> FormsBackend:
+        return self.others.get(f"{info.plural}.{info.gvk.group}".rstrip("."), self.main)
+
+
+async def open_storage(config: Storage, stack: contextlib.AsyncExitStack) -> Stores:
+    """The backends, and what encrypts values in them if that is configured; ``stack`` closes all. Raises as ``open_backend``."""
     encryption = None
     if config.encryption is not None:
         from controlplane.apiserver.storage.encryption.transformers import Encryption
 
         encryption = await Encryption.open(config.encryption)
         stack.push_async_callback(encryption.close)
-    backend = await open_backend(config)
-    stack.push_async_callback(backend.close)
-    return (EncryptedBackend(backend, encryption.choose) if encryption is not None else backend), encryption
+
+    async def open_one(config: Storage) -> FormsBackend:
+        backend = await open_backend(config)
+        stack.push_async_callback(backend.close)
+        plain = EncryptedBackend(backend, encryption.choose) if encryption is not None else backend
+        return FormsBackend(plain, config.media_type)
+
+    main = await open_one(config)
+    made: dict[EtcdConfig, FormsBackend] = {}  # resources with the same servers share a connection and a watch
+    for etcd in config.overrides.values():
+        if etcd not in made:
+            made[etcd] = await open_one(replace(config, etcd=etcd))
+    return Stores(main, {resource: made[etcd] for resource, etcd in config.overrides.items()}, encryption)
 
 
 async def open_backend(config: Storage) -> Backend:
@@ -76,19 +103,22 @@ class Caches:
 
 
 @contextlib.asynccontextmanager
-async def running_caches(backend: Backend, strategies: Iterable[Strategy]) -> AsyncIterator[Caches]:
+async def running_caches(stores: Stores, strategies: Iterable[Strategy]) -> AsyncIterator[Caches]:
     """One cache for each resource that is stored under its own name, all loaded before the block begins."""
-    feed = Feed(backend)
-    caches = {prefix_of(one.info): Cacher(feed, collection_of(one)) for one in strategies if one.stored_as is None}
+    feeds = {backend: Feed(backend) for backend in stores.all()}
+    stored = [one for one in strategies if one.stored_as is None]
+    caches = {prefix_of(one.info): Cacher(feeds[stores.of(one.info)], collection_of(one)) for one in stored}
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(feed.run(), name="storage-feed")
+        following = [tasks.create_task(feed.run(), name="storage-feed") for feed in feeds.values()]
         try:
             for cache in caches.values():
                 await _start(cache)
-            feed.forget_recent()
+            for feed in feeds.values():
+                feed.forget_recent()
             yield Caches(caches)
         finally:
-            following.cancel()
+            for task in following:
+                task.cancel()
 
 
 async def _start(cache: Cacher) -> None:

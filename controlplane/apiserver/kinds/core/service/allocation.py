@@ -32,13 +32,17 @@ class ServiceClaims:
         await self._addresses.choose(service, held_addresses)
         await self._ports.choose(service, held_ports)
         wanted_addresses, wanted_ports = set(_addresses_of(service)), set(ports_of(service))
-        claims: list[Put] = [
-            Put(addresses.PREFIX + address, self._addresses.claim(address, service, now))
-            for address in sorted(wanted_addresses - held_addresses)
-        ]
-        claims += [Put(f"{node_ports.PREFIX}{port}", _holder(service)) for port in sorted(wanted_ports - held_ports)]
+        claims = self._claims(service, sorted(wanted_addresses - held_addresses), sorted(wanted_ports - held_ports), now)
         freed = _freed(sorted(held_addresses - wanted_addresses), sorted(held_ports - wanted_ports))
         return Allocation([Condition(claim.key, 0) for claim in claims], [*claims, *freed])
+
+    def of(self, service: Object, now: datetime) -> list[Put]:
+        """All claims that belong to a stored Service."""
+        return self._claims(service, _addresses_of(service), dict.fromkeys(ports_of(service)), now)
+
+    def _claims(self, service: Object, listed: Iterable[str], ports: Iterable[int], now: datetime) -> list[Put]:
+        claims = [Put(addresses.PREFIX + address, self._addresses.claim(address, service, now)) for address in listed]
+        return claims + [Put(f"{node_ports.PREFIX}{port}", _holder(service)) for port in ports]
 
     def release(self, service: Object) -> list[Operation]:
         return list(_freed(_addresses_of(service), dict.fromkeys(ports_of(service))))
