@@ -51,7 +51,7 @@ def down(data_dir: str, purge: bool, grace: int) -> None:
 
 def stop_daemons(layout: Layout) -> None:
     """The node first, so that nothing is started again while pods are taken down; then what is left of ours."""
-    for name in reversed(plan.DAEMONS):
+    for name in (*reversed(plan.DAEMONS), plan.ETCD):
         found = processes.find(name, layout.data_dir, layout.run)
         if found is not None:
             gently = processes.stop(found, STOP_SECONDS)

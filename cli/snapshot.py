@@ -27,7 +27,7 @@ SUFFIX = ".snapshot"
 def storage_options(prefix: str = "") -> Callable[[_Command], _Command]:
     """The flags that say where a store is, as the API server has them; ``prefix`` tells two stores of one command apart."""
     names = [
-        click.option(f"--{prefix}data-dir", help=f"The data directory of a cluster on SQLite ({DEFAULT_DATA_DIR})."),
+        click.option(f"--{prefix}data-dir", help=f"The data directory of a cluster ({DEFAULT_DATA_DIR})."),
         click.option(f"--{prefix}storage-path", type=_FILE, help="The database file of an API server on SQLite."),
         click.option(f"--{prefix}etcd-servers", type=COMMA_LIST, default="", help="URLs of the etcd cluster's members."),
         click.option(f"--{prefix}etcd-cafile", type=_FILE, help="CA of the members' certificates."),
@@ -49,8 +49,13 @@ def store_from(options: dict[str, Any], prefix: str = "") -> "Storage":
 
     given = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     if not given["etcd_servers"]:
-        path = given["storage_path"] or layout_of(given["data_dir"] or DEFAULT_DATA_DIR).state_db
-        return Storage("sqlite", path)
+        if given["storage_path"]:
+            return Storage("sqlite", given["storage_path"])
+        from cli.cluster import etcd
+        from cli.cluster.settings import load
+
+        layout = layout_of(given["data_dir"] or DEFAULT_DATA_DIR)
+        return etcd.store(layout, load(layout.settings))
     files = (given["etcd_cafile"], given["etcd_certfile"], given["etcd_keyfile"])
     try:
         return Storage("etcd3", etcd=checked(EtcdConfig(given["etcd_servers"], *files, given["etcd_prefix"], compact_every=0)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cli.cluster import plan, probe, processes
+from cli.cluster import etcd, plan, probe, processes
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process
 from cli.cluster.settings import Settings, load
@@ -36,7 +36,7 @@ def status(ctx: click.Context, data_dir: str, output: str) -> None:
     """Show which parts of a cluster run and which do not."""
     layout = layout_of(data_dir)
     settings = load(layout.settings)
-    parts = [look(layout, settings, name) for name in plan.PROCESSES if name != plan.CONTAINERD or not settings.containerd]
+    parts = [look(layout, settings, name) for name in plan.uses(settings)]
     node = node_state(layout, settings)
     if output == "json":
         click.echo(json.dumps({"parts": [as_json(part) for part in parts], "node": node}, indent=2))
@@ -56,6 +56,8 @@ def look(layout: Layout, settings: Settings, name: str) -> Part:
 def health(layout: Layout, settings: Settings, name: str) -> str:
     """ "ok", or the first complaint of the process's own health checks."""
     try:
+        if name == plan.ETCD:
+            return etcd.health(layout, settings)
         for address, port, path in secure_doors(settings).get(name, ()):
             code, body = probe.api_get(layout, address, port, path)
             if code != 200:

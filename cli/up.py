@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.cluster import containerd, external, lost_networks, plan, preflight, probe, processes, unfinished
+from cli.cluster import containerd, etcd, external, lost_networks, plan, preflight, probe, processes, unfinished
 from cli.cluster.layout import Layout, data_dir_option, layout_of
 from cli.cluster.processes import Process, ProcessSpec
 from cli.cluster.settings import Settings, load, resolve, save
@@ -29,6 +29,13 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--node-name", str, "Name of the node object [default: the host's name]."),
     ("--node-ip", str, "Address of this node [default: that of the default route]."),
     ("--containerd", str, "Use this running runtime (unix:///...) in place of a private containerd."),
+    ("--storage", click.Choice(["sqlite", "etcd"]), "Where objects are kept: a file, or a private etcd [default: sqlite]."),
+    ("--etcd-servers", str, "Use this running etcd (https://HOST:2379,...) in place of a private one."),
+    ("--etcd-cafile", str, "CA of the servers' certificates."),
+    ("--etcd-certfile", str, "Client certificate shown to those servers."),
+    ("--etcd-keyfile", str, "Key of --etcd-certfile."),
+    ("--etcd-port", PORT, "Port of a private etcd, on loopback [default: 2379]."),
+    ("--etcd-peer-port", PORT, "Port of a private etcd for further members [default: 2380]."),
     ("--bind-address", str, "Address the API server listens on [default: 0.0.0.0]."),
     ("--secure-port", PORT, "Port of the API server [default: 6443]."),
     ("--kubelet-port", PORT, "Port of the kubelet [default: 10250]."),
@@ -73,6 +80,7 @@ def up(data_dir: str, detach: bool, **flags: Any) -> None:
         before = load(layout.settings)
         settings = with_runtime(resolve(flags, layout.settings, tell))
         check_same_runtime(layout, before, settings)
+        etcd.check_same_store(layout, before, settings)
         running = bring_up(layout, settings, moved=before.api_address not in ("", settings.api_address))
         if detach:
             return
@@ -169,16 +177,19 @@ def start_all(layout: Layout, settings: Settings, found: Mapping[str, Process | 
     """Start what does not run. All at once: each part waits for the ones it needs, and two cores share the imports."""
     running: dict[str, Process] = {}
     endpoint = containerd.endpoint(layout, settings)
-    specs = plan.daemons(layout, settings, endpoint)
+    apiserver, *others = plan.daemons(layout, settings, endpoint)
+    first = [apiserver]
     if not settings.containerd:
-        specs.insert(0, containerd.specification(layout, settings))
+        first.insert(0, containerd.specification(layout, settings))
         if found.get(plan.CONTAINERD) is None:
             unfinished.clear(containerd.private(layout, settings))
             lost_networks.clear(containerd.private(layout, settings))
-    for spec in specs[: 1 + (not settings.containerd)]:
+    if plan.ETCD in plan.uses(settings):
+        first.insert(0, etcd.specification(layout, settings))
+    for spec in first:
         running[spec.name] = adopt_or_start(layout, spec, found.get(spec.name))
     load_pause_image(layout, settings, running)
-    for spec in specs[1 + (not settings.containerd) :]:
+    for spec in others:
         running[spec.name] = adopt_or_start(layout, spec, found.get(spec.name))
     return running
 
@@ -237,7 +248,8 @@ def wait_for_api(layout: Layout, settings: Settings, running: Mapping[str, Proce
         status, _ = probe.api_get(layout, settings.node_ip, settings.secure_port, "/readyz")
         return status == 200
 
-    wait_until(ready, API_SECONDS, "the API server does not become ready", layout, {plan.APISERVER: running[plan.APISERVER]})
+    needed = {name: running[name] for name in (plan.ETCD, plan.APISERVER) if name in running}
+    wait_until(ready, API_SECONDS, "the API server does not become ready", layout, needed)
     tell(f"API server ready after {time.monotonic() - began:.1f} s at https://{settings.node_ip}:{settings.secure_port}")
 
 

@@ -21,13 +21,14 @@ PORTS = (
     "proxy_healthz_port",
     "proxy_metrics_port",
 )
+ETCD_PORTS = ("etcd_port", "etcd_peer_port")  # of a private one
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")  # the kernel's rule
 _PORT_RANGE = re.compile(r"(\d{1,5})-(\d{1,5})")
 
 
 def check(settings: "Settings") -> None:
     """Raises click.ClickException that names every flag that cannot be used."""
-    findings = [*_names(settings), *_addresses(settings), *_ports(settings)]
+    findings = [*_names(settings), *_addresses(settings), *_ports(settings), *_store(settings)]
     if findings:
         raise click.ClickException(
             findings[0] if len(findings) == 1 else "\n  - ".join(["these flags make no sense:", *findings])
@@ -63,9 +64,21 @@ def _addresses(settings: "Settings") -> Iterator[str]:
         yield f"--service-cluster-ip-range {networks[0]} and --cluster-cidr {networks[1]} overlap: choose ranges that do not"
 
 
+def _store(settings: "Settings") -> Iterator[str]:
+    given = [
+        f"--{name.replace('_', '-')}" for name in ("etcd_cafile", "etcd_certfile", "etcd_keyfile") if getattr(settings, name)
+    ]
+    if settings.storage == "sqlite" and settings.etcd_servers:
+        yield "--storage=sqlite and --etcd-servers exclude each other"
+    elif given and not settings.etcd_servers:
+        yield f"{' and '.join(given)}: a private etcd has keys of its own; name the servers that want these with --etcd-servers"
+    elif bool(settings.etcd_certfile) != bool(settings.etcd_keyfile):
+        yield "--etcd-certfile and --etcd-keyfile go together"
+
+
 def _ports(settings: "Settings") -> Iterator[str]:
     by_port: dict[int, list[str]] = {}
-    for name in PORTS:
+    for name in (*PORTS, *(ETCD_PORTS if settings.store == "etcd" else ())):
         by_port.setdefault(getattr(settings, name), []).append(f"--{name.replace('_', '-')}")
     for port, flags in by_port.items():
         if len(flags) > 1:

@@ -33,6 +33,15 @@ class Layout:
         return self.data_dir / "state.db"
 
     @property
+    def etcd(self) -> Path:
+        """What a private etcd keeps."""
+        return self.data_dir / "etcd"
+
+    @property
+    def etcd_pki(self) -> Path:
+        return self.pki / "etcd"
+
+    @property
     def encryption_config(self) -> Path:
         return self.pki / "encryption-config.yaml"
 

@@ -12,12 +12,13 @@ from cli.cluster.layout import Layout
 from cli.cluster.processes import MARK_CODE, ProcessSpec
 from cli.cluster.settings import Settings
 
+ETCD = "etcd"
 CONTAINERD = "containerd"
 APISERVER = "apiserver"
 CONTROL = "control"
 NODE = "node"
 DAEMONS = (APISERVER, CONTROL, NODE)
-PROCESSES = (CONTAINERD, *DAEMONS)
+PROCESSES = (ETCD, CONTAINERD, *DAEMONS)
 
 
 def daemons(layout: Layout, settings: Settings, endpoint: str) -> list[ProcessSpec]:
@@ -42,8 +43,7 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--bind-address={settings.bind_address}",
         f"--secure-port={settings.secure_port}",
         f"--advertise-address={settings.node_ip}",
-        "--storage-backend=sqlite",
-        f"--storage-path={layout.state_db}",
+        *storage_flags(layout, settings),
         f"--encryption-provider-config={layout.encryption_config}",
         "--encryption-provider-config-automatic-reload=true",
         f"--tls-cert-file={pki / 'apiserver.crt'}",
@@ -67,6 +67,28 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         "--audit-log-maxbackup=3",
         f"--v={settings.v}",
     ]
+
+
+def storage_flags(layout: Layout, settings: Settings) -> list[str]:
+    if settings.store == "sqlite":
+        return ["--storage-backend=sqlite", f"--storage-path={layout.state_db}"]
+    named = zip(("--etcd-cafile", "--etcd-certfile", "--etcd-keyfile"), client_files(layout, settings), strict=True)
+    servers = settings.etcd_servers or settings.own_etcd_url
+    return ["--storage-backend=etcd3", f"--etcd-servers={servers}", *(f"{flag}={file}" for flag, file in named if file)]
+
+
+def client_files(layout: Layout, settings: Settings) -> tuple[str, str, str]:
+    """CA, certificate and key that the API server uses towards etcd; empty where there is none."""
+    if settings.etcd_servers:
+        return settings.etcd_cafile, settings.etcd_certfile, settings.etcd_keyfile
+    client = layout.etcd_pki / "apiserver-etcd-client"
+    return str(layout.etcd_pki / "ca.crt"), f"{client}.crt", f"{client}.key"
+
+
+def uses(settings: Settings) -> list[str]:
+    """The processes that a cluster with these settings has, of :data:`PROCESSES`."""
+    without = {name for name, ours in ((ETCD, settings.store == "etcd"), (CONTAINERD, not settings.containerd)) if not ours}
+    return [name for name in PROCESSES if name not in without]
 
 
 def controller_flags(layout: Layout, settings: Settings) -> list[str]:

@@ -35,6 +35,8 @@ def require_root() -> None:
 def check(settings: Settings, data_dir: Path, own_containerd: bool, runs_already: bool) -> None:
     """Raises click.ClickException that lists every finding at once. What runs already has its ports and its space."""
     findings = [*missing_programs(own_containerd)]
+    if settings.store == "etcd" and shutil.which("etcd") is None:
+        findings.append("etcd is not installed: apt-get install etcd-server, or --storage=sqlite")
     if own_containerd and not Path(settings.cni_bin_dir, "bridge").exists():
         mend = "apt-get install containernetworking-plugins, or say where they are with --cni-bin-dir"
         findings.append(f"there are no CNI plugins in {settings.cni_bin_dir}: {mend}")
@@ -70,6 +72,8 @@ def busy_ports(settings: Settings) -> list[str]:
         "--proxy-healthz-port": settings.proxy_healthz_port,
         "--proxy-metrics-port": settings.proxy_metrics_port,
     }
+    if settings.store == "etcd":
+        wanted |= {"--etcd-port": settings.etcd_port, "--etcd-peer-port": settings.etcd_peer_port}
     findings = []
     for flag, port in wanted.items():
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

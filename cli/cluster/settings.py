@@ -36,6 +36,13 @@ class Settings:
     bridge: str = "cni0"
     cni_bin_dir: str = "/usr/lib/cni"
     cni_conf_dir: str = ""  # where a runtime of somebody else's looks for pod networks; ours looks in the data directory
+    storage: str = "sqlite"  # or "etcd": a private one, unless there are servers
+    etcd_servers: str = ""  # of an etcd that is not ours to start or stop, comma separated
+    etcd_cafile: str = ""
+    etcd_certfile: str = ""
+    etcd_keyfile: str = ""
+    etcd_port: int = 2379
+    etcd_peer_port: int = 2380
     sandbox_image: str = ""  # what that runtime starts for a pod; ours is told
     systemd_cgroup: bool = False  # whether that runtime lets systemd make the cgroups; ours does not
     containerd_program: str = "containerd"
@@ -45,6 +52,15 @@ class Settings:
     def api_address(self) -> str:
         """Where the daemons' kubeconfigs find the API server; "" before the first `up`."""
         return f"{self.node_ip}:{self.secure_port}" if self.node_ip else ""
+
+    @property
+    def store(self) -> str:
+        """Where the objects are: "sqlite", "etcd" for a private one, or "etcd servers"."""
+        return "etcd servers" if self.etcd_servers else self.storage
+
+    @property
+    def own_etcd_url(self) -> str:
+        return f"https://127.0.0.1:{self.etcd_port}"
 
     @property
     def service_ip(self) -> str:
@@ -67,6 +83,13 @@ def resolve(given: Mapping[str, Any], file: Path, tell: Callable[[str], None]) -
     """
     settings = load(file)
     chosen = {key: value for key, value in given.items() if value is not None}
+    if chosen.get("etcd_servers"):
+        chosen.setdefault("storage", "etcd")
+    elif chosen.get("storage") == "sqlite":
+        chosen["etcd_servers"] = ""
+    for name in ("etcd_cafile", "etcd_certfile", "etcd_keyfile"):
+        if chosen.get(name):
+            chosen[name] = str(Path(chosen[name]).expanduser().absolute())
     settings = replace(settings, **chosen)
     if not settings.node_name:
         settings = replace(settings, node_name=socket.gethostname().lower())

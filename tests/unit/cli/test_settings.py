@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.cluster import settings
+from cli.cluster import plan, settings
+from cli.cluster.layout import Layout
 from cli.cluster.settings import Settings
 
 GIVEN = {"node_name": "n1", "node_ip": "127.0.0.1"}
@@ -91,3 +92,44 @@ def test_a_lost_address_is_replaced_by_one_the_machine_has(tmp_path: Path, monke
 
 def test_an_address_given_by_flag_is_never_second_guessed(tmp_path: Path) -> None:
     assert settings.resolve({**GIVEN, "node_ip": "192.0.2.7"}, tmp_path / "cluster.json", silent).node_ip == "192.0.2.7"
+
+
+def flags_of(tmp_path: Path, **given: object) -> list[str]:
+    chosen = settings.resolve({**GIVEN, **given}, tmp_path / "cluster.json", silent)
+    return plan.storage_flags(Layout(tmp_path), chosen)
+
+
+def test_objects_are_in_a_file_unless_etcd_is_asked_for(tmp_path: Path) -> None:
+    assert flags_of(tmp_path) == ["--storage-backend=sqlite", f"--storage-path={tmp_path}/state.db"]
+
+
+def test_a_private_etcd_has_keys_of_its_own(tmp_path: Path) -> None:
+    keys = tmp_path / "pki" / "etcd"
+    assert flags_of(tmp_path, storage="etcd", etcd_port=12379) == [
+        "--storage-backend=etcd3",
+        "--etcd-servers=https://127.0.0.1:12379",
+        f"--etcd-cafile={keys}/ca.crt",
+        f"--etcd-certfile={keys}/apiserver-etcd-client.crt",
+        f"--etcd-keyfile={keys}/apiserver-etcd-client.key",
+    ]
+
+
+def test_servers_of_somebody_else_are_used_as_they_are(tmp_path: Path) -> None:
+    given = {"etcd_servers": "https://a:2379,https://b:2379", "etcd_cafile": "/keys/ca.crt"}
+    wanted = ["--storage-backend=etcd3", "--etcd-servers=https://a:2379,https://b:2379", "--etcd-cafile=/keys/ca.crt"]
+    assert flags_of(tmp_path, **given) == wanted
+    assert plan.ETCD not in plan.uses(settings.resolve({**GIVEN, **given}, tmp_path / "cluster.json", silent))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"storage": "etcd", "etcd_cafile": "/ca.crt"}, "--etcd-cafile: a private etcd has keys of its own"),
+        ({"etcd_servers": "https://a:2379", "etcd_certfile": "/c.crt"}, "--etcd-certfile and --etcd-keyfile go together"),
+        ({"storage": "sqlite", "etcd_servers": "https://a:2379"}, "exclude each other"),
+        ({"storage": "etcd", "etcd_port": 6443}, "--secure-port and --etcd-port are both 6443"),
+    ],
+)
+def test_flags_about_etcd_that_do_not_fit_are_named(tmp_path: Path, given: dict[str, object], text: str) -> None:
+    with pytest.raises(click.ClickException, match=text):
+        settings.resolve({**GIVEN, **given}, tmp_path / "cluster.json", silent)
