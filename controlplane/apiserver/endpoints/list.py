@@ -151,17 +151,32 @@ async def packed(found: ListResult, gvk: GroupVersionKind, name: str, view: Call
         items = []
         async for group in found.parts(_TURN):
             await take_turn()
-            items.append(b"".join([make(view(entry)) for entry in group]))
-            length += len(items[-1])
-            if length > SHARED:
-                for made in items:
-                    held.add(made)
-                items = []
+            for made in _joined(make(view(entry)) for entry in group):
+                items.append(made)
+                length += len(made)
+                if length > SHARED:
+                    for piece in items:
+                        held.add(piece)
+                    items = []
         if found.memo is not None and length <= SHARED:
             found.memo.keep(name, items, length)
     length = sum(map(len, items)) + held.length
     lead, tail = protobuf.list_frame(gvk.api_version, gvk.kind, _metadata(found), length)
     return Pieces(lead, Chained(items, held, (tail,)), length + len(tail))
+
+
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of about the size that is sent at once."""
+    group: list[bytes] = []
+    size = 0
+    for part in parts:
+        group.append(part)
+        size += len(part)
+        if size > PIECE:
+            yield b"".join(group)
+            group, size = [], 0
+    if group:
+        yield b"".join(group)
 
 
 class Chained:
