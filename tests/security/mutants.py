@@ -16,7 +16,7 @@ from apimachinery.codecs import yaml as yaml_codec
 from apimachinery.patch import json_patch
 from component import strict
 from component.streams import upgrade
-from controlplane.apiserver.admission.plugins import role_escalation
+from controlplane.apiserver.admission.plugins import node_restriction, role_escalation
 from controlplane.apiserver.admission.plugins.certificates import CertificateApproval
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
@@ -424,6 +424,11 @@ MUTANTS = (
         "CVE-2025-5187",
         f"{_APISERVER}/test_identity.py::test_a_node_cannot_have_itself_deleted_nor_its_pods_relabelled",
         lambda patch: _leaves(NodeRestriction, patch),
+    ),
+    Mutant(
+        "CVE-2025-4563",
+        f"{_HERE}/test_intruders.py::test_a_node_tells_of_no_claims_of_its_pods",
+        lambda patch: patch.setattr(node_restriction, "_claims_told", _returns(None)),
     ),
     Mutant("CVE-2020-8564", f"{_HERE}/test_secrets_in_logs.py::test_unknown_tokens_are_not_repeated", _says_tokens),
     Mutant(

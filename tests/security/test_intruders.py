@@ -498,6 +498,50 @@ async def test_a_node_lists_no_pods_but_its_own(server: TestServer, selector: st
     assert b"theirs" not in answer.body
 
 
+async def test_a_node_tells_of_no_claims_of_its_pods(server: TestServer) -> None:
+    """CVE-2025-4563: a claim that a pod's status names is one that its node may read."""
+    await account(server)
+    await server.request("POST", PODS, pod("mine", nodeName="node-1"))
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "theirs"}, "spec": {"devices": {}}}
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    assert (await server.request("POST", claims, claim)).status == 201
+    told: tuple[dict[str, Any], ...] = (
+        {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "theirs"}]},
+        {"extendedResourceClaimStatus": {"resourceClaimName": "theirs", "requestMappings": []}},
+    )
+    for status in told:
+        patch = {"status": {"phase": "Running", **status}}
+        answer = await server.request("PATCH", f"{PODS}/mine/status", patch, content_type=MERGE, token="node-token")
+        assert answer.status in (403, 422), answer.body
+        assert (await server.request("GET", f"{claims}/theirs", token="node-token")).status == 403
+    running = {"status": {"phase": "Running"}}
+    answer = await server.request("PATCH", f"{PODS}/mine/status", running, content_type=MERGE, token="node-token")
+    assert answer.status == 200
+
+
+async def test_a_claim_on_anothers_volume_shows_no_node_its_secrets(server: TestServer) -> None:
+    """Anybody may name a volume in a claim; it is theirs when the volume says so too."""
+    await account(server)
+    await secret(server, "of-the-volume")
+    csi = {"driver": "d", "volumeHandle": "h", "nodePublishSecretRef": {"name": "of-the-volume", "namespace": "default"}}
+    held = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": csi}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": held}
+    volume["spec"] = {**held, "claimRef": {"namespace": "other", "name": "rightful"}}
+    assert (await server.request("POST", "/api/v1/persistentvolumes", volume)).status == 201
+    resources = {"requests": {"storage": "1Gi"}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": resources, "volumeName": "v"}
+    assert (await server.request("POST", f"{DEFAULT}/persistentvolumeclaims", {**claim, "spec": spec})).status == 201
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    assert (await server.request("POST", PODS, pod("p", nodeName="node-1", volumes=mounted))).status == 201
+    for path in (f"{SECRETS}/of-the-volume", "/api/v1/persistentvolumes/v"):
+        assert (await server.request("GET", path, token="node-token")).status == 403
+    bound = {"spec": {"claimRef": {"namespace": "default", "name": "c"}}}
+    assert (await server.request("PATCH", "/api/v1/persistentvolumes/v", bound, content_type=MERGE)).status == 200
+    for path in (f"{SECRETS}/of-the-volume", "/api/v1/persistentvolumes/v"):
+        assert (await server.request("GET", path, token="node-token")).status == 200
+
+
 @pytest.mark.parametrize(
     ("groups", "known"),
     [

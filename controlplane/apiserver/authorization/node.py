@@ -224,13 +224,16 @@ class NodeAuthorizer:
         return False
 
     async def _by_volume(self, pods: Sequence[Object], namespace: str, secret: str) -> bool:
-        """Whether a volume that one of the pods claims names the secret."""
+        """Whether a volume that one of the pods claims names the secret. The volume must agree that it is theirs: a claim says
+        what its author likes."""
         for pod in pods:
             home = pod["metadata"].get("namespace", "")
             for claim_name in claims_of(pod):
                 claim = await self._lookup("persistentvolumeclaims", home, claim_name) or {}
                 volume = await self._lookup("persistentvolumes", "", (claim.get("spec") or {}).get("volumeName") or "") or {}
-                if (namespace, secret) in volume_secrets(volume, home):
+                holder = (volume.get("spec") or {}).get("claimRef") or {}
+                mutual = (holder.get("namespace"), holder.get("name")) == (home, claim_name)
+                if mutual and (namespace, secret) in volume_secrets(volume, home):
                     return True
         return False
 
@@ -300,10 +303,11 @@ def claims_of(pod: Object) -> set[str]:
 
 
 def resource_claims_of(pod: Object) -> set[str]:
-    """Names of the resource claims of a pod: given, or made from a template and noted in its status."""
+    """Names of the resource claims of a pod: given, or made for it and noted in its status, which no node may change."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     given = {one.get("resourceClaimName", "") for one in spec.get("resourceClaims") or []}
     made = {one.get("resourceClaimName", "") for one in status.get("resourceClaimStatuses") or []}
+    made.add((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName", ""))
     return (given | made) - {"", None}
 
 

@@ -124,6 +124,8 @@ class NodeRestriction:
             self._bound_here(attributes, attributes.old or {}, node, "update status of")
             if _labels(attributes.obj) != _labels(attributes.old):  # by labels a pod would join Services and budgets
                 raise refuse(attributes, f'node "{node}" cannot update labels through pod status')
+            if _claims_told(attributes.obj) != _claims_told(attributes.old):  # by them a node would read claims of others
+                raise refuse(attributes, f'node "{node}" cannot update resource claim statuses')
 
     async def _mirror(self, attributes: Attributes, pod: dict[str, Any], node: str) -> None:
         """A mirror pod belongs to its node, and names nothing that the node could then read because a pod of its uses it."""
@@ -226,6 +228,11 @@ def _without_growth(claim: dict[str, Any] | None) -> dict[str, Any]:
 
 def _labels(obj: dict[str, Any] | None) -> dict[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _claims_told(pod: dict[str, Any] | None) -> tuple[Any, Any]:
+    status = (pod or {}).get("status") or {}
+    return status.get("resourceClaimStatuses") or [], status.get("extendedResourceClaimStatus") or {}
 
 
 def _owners(obj: dict[str, Any] | None) -> list[Any]:
