@@ -25,6 +25,8 @@ from node.kubelet.runtime.observed import (
 )
 
 _RELIST_PERIOD = 1.0
+# After an event: several make one look, and that a container ran out of memory is often told after that it has ended.
+_SETTLE = 0.05
 _UNHEALTHY_AFTER = 180.0
 _log = logs.get(__name__)
 
@@ -124,11 +126,14 @@ class Pleg:
             await self._clock.sleep(5)
 
     async def _pause(self) -> None:
+        began = self._clock.monotonic()
         timer = self._clock.call_later(_RELIST_PERIOD, self._hint.set)
         try:
             await self._hint.wait()
         finally:
             timer.cancel()
+        if self._clock.monotonic() - began < _RELIST_PERIOD:
+            await self._clock.sleep(_SETTLE)
 
     def _next_number(self) -> int:
         self._number += 1

@@ -111,3 +111,32 @@ async def test_events_bring_the_relist_forward() -> None:
     assert len([call for call in runtime.calls if call[0] == "list_containers"]) >= 4
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_why_a_container_ended_may_be_told_a_little_later() -> None:
+    """containerd 1.7 and later: the event of the end comes first, and is one of several."""
+
+    class Modern(FakeContainerd):
+        async def events(self):  # type: ignore[no-untyped-def, override]
+            while True:
+                await self.clock.sleep(0.5)
+                for _ in range(3):
+                    yield pb.ContainerEventResponse()
+
+    clock = FakeClock()
+    runtime = Modern(clock=clock)
+    container = await _start(runtime)
+    pleg = Pleg(runtime, clock, lambda uid: None)
+    task = asyncio.ensure_future(pleg.run())
+    await clock.settle()
+    runtime.calls.clear()
+    runtime.exit(container, 137, "Error")
+    await clock.advance(0.51)
+    runtime.containers[container].reason = "OOMKilled"
+    await clock.advance(0.1)
+    latest = pleg.get("u").latest("main")
+    assert latest is not None
+    assert latest.reason == "OOMKilled"
+    assert [call for call in runtime.calls if call[0] == "list_containers"] == [("list_containers", "")]
+    task.cancel()
+    await asyncio.wait({task})
