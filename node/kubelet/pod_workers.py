@@ -78,7 +78,7 @@ class PodWorkers:
         return worker is not None and worker.phase is not Phase.SYNCING
 
     def terminated(self, uid: str) -> bool:
-        """Nothing of it runs any more."""
+        """Nothing of it runs any more, nor takes memory or devices: its volumes and its cgroup are gone, too."""
         worker = self._workers.get(uid)
         return worker is None or worker.phase is Phase.TERMINATED
 

@@ -42,4 +42,5 @@ class RealNode:
         self.workers.evict(uid_of(pod), failure, grace)
 
     def gone(self, pod: Pod) -> bool:
-        return not self.pleg.get(uid_of(pod)).stoppable()
+        """Not before its volumes are: one in memory is what the node may have lacked."""
+        return self.workers.terminated(uid_of(pod)) and not self.pleg.get(uid_of(pod)).stoppable()

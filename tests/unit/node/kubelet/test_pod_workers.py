@@ -1,5 +1,6 @@
 """A pod's life through its worker: started, kept, restarted, adopted, ended. Over the fake runtime, in virtual time."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from cri import errors
 from cri.api import runtime_v1_pb2 as pb
 from cri.fake import Behaviour, FakeContainerd
 from node.kubelet.interface import VolumeError
+from node.kubelet.pod_status import Failure
 from tests.support.pod_workers import IMAGE, container, pod, running_workers
 
 
@@ -401,3 +403,25 @@ async def test_a_pod_waits_for_its_runtime_class(tmp_path: Path) -> None:
         assert 'runtimeclasses.node.k8s.io "gvisor" not found' in bench.events.seen[-1][1]
         bench.objects.handlers["gvisor"] = "runc"
         await bench.advance_until(lambda: "running" in bench.state(web))
+
+
+async def test_an_evicted_pod_is_stopped_when_its_volumes_are_gone(tmp_path: Path) -> None:
+    """A volume in memory outlives the containers; the next pod must not go for it."""
+    async with running_workers(tmp_path) as bench:
+        web = pod()
+        bench.apply(web)
+        await bench.until(lambda: bench.runtime.running())
+        unmounting = asyncio.Event()
+
+        async def slow(uid: str, pod_dir: Path) -> None:
+            await unmounting.wait()
+
+        bench.volumes.unmount = slow  # type: ignore[method-assign]
+        uid = web["metadata"]["uid"]
+        assert not bench.workers.terminated(uid)
+        bench.workers.evict(uid, Failure("Evicted", "m"), 0)
+        await bench.until(lambda: not bench.runtime.running())
+        await bench.settle()
+        assert not bench.workers.terminated(uid)
+        unmounting.set()
+        await bench.until(lambda: bench.workers.terminated(uid))
