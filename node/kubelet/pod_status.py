@@ -55,6 +55,7 @@ class Inputs:
     record: Record | None = None  # what its containers were given
     resource_health: Callable[[str], Sequence[Mapping[str, Any]]] = field(default=lambda container: ())
     """How what a container was given is, for its ``allocatedResourcesStatus``."""
+    recursive: bool = False  # read-only mounts can be so to the bottom
 
 
 def pod_status(pod: Pod, observed: ObservedPod, given: Inputs) -> Status:
@@ -133,7 +134,7 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
         if "terminated" in status["state"]:
             status["lastState"] = status["state"]
         status["state"] = {"waiting": {"reason": reason[0], **({"message": reason[1]} if reason[1] else {})}}
-    _add_declared(status, container, given.record.actuated.get(name) if given.record is not None else None)
+    _add_declared(status, container, given.record.actuated.get(name) if given.record is not None else None, given.recursive)
     running = "running" in status["state"]
     status["started"] = running and latest is not None and given.started(latest.id)
     if init and not pods.is_sidecar(container):
@@ -143,8 +144,9 @@ def _container_status(pod: Pod, container: Container, observed: ObservedPod, giv
     return status
 
 
-def _add_declared(status: Status, container: Container, actuated: Resources | None) -> None:
-    """What the container was given: its resources, those allocated and those that it runs with, and its mounts."""
+def _add_declared(status: Status, container: Container, actuated: Resources | None, recursive: bool) -> None:
+    """What the container was given: its resources, those allocated and those that it runs with, and its mounts. ``recursive``:
+    the runtime can make what is mounted below a read-only mount read-only, too."""
     resources = container.get("resources") or {}
     if resources.get("requests"):
         status["allocatedResources"] = resources["requests"]
@@ -154,7 +156,10 @@ def _add_declared(status: Status, container: Container, actuated: Resources | No
     mounts = []
     for mount in container.get("volumeMounts") or ():
         shown = {"name": mount["name"], "mountPath": mount["mountPath"]}
-        mounts.append({**shown, "readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else shown)
+        if mount.get("readOnly"):
+            whole = recursive and (mount.get("recursiveReadOnly") or "Disabled") != "Disabled"
+            shown |= {"readOnly": True, "recursiveReadOnly": "Enabled" if whole else "Disabled"}
+        mounts.append(shown)
     if mounts:
         status["volumeMounts"] = mounts
 
@@ -194,6 +199,8 @@ def _present(
     status["restartCount"] = latest.restart_count
     status["image"], status["imageID"] = latest.image or status["image"], latest.image_id
     status["containerID"] = identity
+    if latest.stop_signal:
+        status["stopSignal"] = latest.stop_signal
     if latest.user is not None:
         status["user"] = {"linux": dict(latest.user)}
     if previous is not None:

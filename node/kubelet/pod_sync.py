@@ -324,6 +324,7 @@ class PodSync:
             failure=failure,
             record=tools.allocations.record(self._uid) if tools.allocations is not None else None,
             resource_health=partial(tools.managers.health, self._uid) if tools.managers is not None else _nothing_to_tell,
+            recursive=tools.host.recursive_read_only(),
         )
         status = pod_status(pod, observed, given)
         tools.status.set(pod, status if stopped else not_yet_over(status, previous))

@@ -94,7 +94,15 @@ def container_config(given: Ingredients) -> pb.ContainerConfig:
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
         linux=pb.LinuxContainerConfig(resources=limits, security_context=context),
+        stop_signal=stop_signal(container),
     )
+
+
+def stop_signal(container: Mapping[str, Any]) -> pb.Signal:
+    """``lifecycle.stopSignal`` in CRI's words (``SIGRTMIN+1`` is ``SIGRTMINPLUS1``); nothing said: as the image says."""
+    name = str((container.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
+    signal: pb.Signal = getattr(pb, name.replace("+", "PLUS").replace("-", "MINUS"))
+    return signal
 
 
 def _mount(mount: BindMount, users: IdRange | None) -> pb.Mount:

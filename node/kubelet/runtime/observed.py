@@ -44,6 +44,7 @@ class ObservedContainer:
     image: str = ""
     image_id: str = ""
     log_path: str = ""
+    stop_signal: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     user: Mapping[str, Any] | None = None
     """As ``containerStatuses[].user.linux``: who its first process is; None for runtimes that do not tell."""
@@ -146,6 +147,7 @@ def container_of(listed: pb.Container, status: pb.ContainerStatus | None) -> Obs
         image=status.image.image,
         image_id=status.image_id or status.image_ref,
         log_path=status.log_path,
+        stop_signal=signal_name(status.stop_signal),
         user=_user(status.user.linux) if status.HasField("user") else None,
     )
 
@@ -153,6 +155,13 @@ def container_of(listed: pb.Container, status: pb.ContainerStatus | None) -> Obs
 def _user(user: pb.LinuxContainerUser) -> dict[str, Any]:
     groups = {"supplementalGroups": list(user.supplemental_groups)} if user.supplemental_groups else {}
     return {"uid": user.uid, "gid": user.gid, **groups}
+
+
+def signal_name(signal: pb.Signal) -> str:
+    """As the API writes it; empty where the runtime does not say."""
+    if signal == pb.RUNTIME_DEFAULT:
+        return ""
+    return pb.Signal.Name(signal).replace("PLUS", "+").replace("MINUS", "-")
 
 
 def sandbox_of(listed: pb.PodSandbox, status: pb.PodSandboxStatus | None) -> ObservedSandbox:

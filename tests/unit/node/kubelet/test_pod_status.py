@@ -200,3 +200,19 @@ def test_all_containers_anew() -> None:
     assert main["lastState"]["terminated"]["exitCode"] == 42
     again = made(ALL_ANEW, seen(one("b", State.EXITED, 0)), previous=removed)
     assert again["phase"] == "Running", "main has not been started yet"
+
+
+@pytest.mark.parametrize(
+    ("wish", "able", "shown"),
+    [(None, True, "Disabled"), ("IfPossible", True, "Enabled"), ("IfPossible", False, "Disabled"), ("Enabled", True, "Enabled")],
+)
+def test_how_far_down_a_mount_is_read_only(wish: str | None, able: bool, shown: str) -> None:
+    mount = {"name": "v", "mountPath": "/v", "readOnly": True, **({"recursiveReadOnly": wish} if wish else {})}
+    status = made(pod(containers=[container(volumeMounts=[mount])]), seen(one()), recursive=able)
+    assert status["containerStatuses"][0]["volumeMounts"][0]["recursiveReadOnly"] == shown
+
+
+def test_the_stop_signal_is_the_one_that_the_runtime_uses() -> None:
+    status = made(pod(), seen(one(stop_signal="SIGRTMIN+1")))
+    assert status["containerStatuses"][0]["stopSignal"] == "SIGRTMIN+1"
+    assert "stopSignal" not in made(pod(), seen(one()))["containerStatuses"][0]

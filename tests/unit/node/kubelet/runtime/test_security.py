@@ -6,6 +6,8 @@ import pytest
 
 from cri.api import runtime_v1_pb2 as pb
 from node.kubelet.runtime import security
+from node.kubelet.runtime.container_config import stop_signal
+from node.kubelet.runtime.observed import signal_name
 from tests.support.pod_workers import container, pod
 
 ROOT = Path("/var/lib/kubelet/seccomp")
@@ -95,3 +97,13 @@ def test_the_node_may_have_a_profile_for_those_that_ask_for_none() -> None:
     assert kind() == pb.SecurityProfile.RuntimeDefault
     assert kind(seccompProfile={"type": "Unconfined"}) == pb.SecurityProfile.Unconfined
     assert kind(privileged=True) == pb.SecurityProfile.Unconfined
+
+
+@pytest.mark.parametrize(
+    ("name", "signal"),
+    [("SIGTERM", pb.SIGTERM), ("SIGRTMIN+1", pb.SIGRTMINPLUS1), ("SIGRTMAX-14", pb.SIGRTMAXMINUS14), ("", pb.RUNTIME_DEFAULT)],
+)
+def test_stop_signals(name: str, signal: int) -> None:
+    given = container(lifecycle={"stopSignal": name} if name else {})
+    assert stop_signal(given) == signal
+    assert signal_name(stop_signal(given)) == name
