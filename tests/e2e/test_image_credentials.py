@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from apimachinery.resources import SECRETS, SERVICE_ACCOUNTS
+from apimachinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SECRETS, SERVICE_ACCOUNTS
 from bootstrap import images
 from client.rest import MERGE
 from tests.support.docker_registry import PASSWORD, USER, DockerRegistry, running_docker_registry
@@ -136,12 +136,25 @@ async def test_what_a_secret_has_pulled_is_not_for_everybody(world: World) -> No
     await node.wait_pod("copied", is_ready, 20)
 
 
+async def _let_nodes_ask_for(node: TestNode, audience: str) -> None:
+    """A node may have tokens for audiences that its pods name, and for others that RBAC grants it."""
+    rule = {"apiGroups": [""], "resources": [audience], "verbs": ["request-serviceaccounts-token-audience"]}
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "audience"}
+    named = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "audience"}}
+    await node.client.create(CLUSTER_ROLES, {**named, "kind": "ClusterRole", "rules": [rule]})
+    await node.client.create(
+        CLUSTER_ROLE_BINDINGS, {**named, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [group]}
+    )
+
+
 async def test_a_program_gives_credentials_for_an_account(world: World) -> None:
     node = world.node
     image, other = await world.push("by-program/a"), await world.push("by-program/b")
     await node.create_pod("unasked", **_spec(image))
     await node.wait_pod("unasked", _waits("ErrImagePull"), 20)
     assert world.asked() == [], "its account has not asked for it"
+    await _let_nodes_ask_for(node, "registry")
     annotated = {"metadata": {"annotations": {"example.test/role": "puller"}}}
     await node.client.patch(SERVICE_ACCOUNTS, "default", annotated, MERGE, namespace="default")
     await asyncio.sleep(5.5)  # as long as the kubelet remembers objects
