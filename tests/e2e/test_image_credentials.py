@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from apimachinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SECRETS, SERVICE_ACCOUNTS
+from apimachinery.gvk import GroupVersionResource
+from apimachinery.resources import CLUSTER_ROLES, SECRETS, SERVICE_ACCOUNTS
 from bootstrap import images
 from client.rest import MERGE
 from tests.support.docker_registry import PASSWORD, USER, DockerRegistry, running_docker_registry
@@ -21,6 +22,7 @@ from tests.support.node import TestNode, container, is_ready, running_node
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
 
 PORT = 5443
+BINDINGS = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
 PROGRAM = """#!/bin/sh
 cat >> {folder}/asked
 echo >> {folder}/asked
@@ -143,9 +145,7 @@ async def _let_nodes_ask_for(node: TestNode, audience: str) -> None:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "audience"}
     named = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "audience"}}
     await node.client.create(CLUSTER_ROLES, {**named, "kind": "ClusterRole", "rules": [rule]})
-    await node.client.create(
-        CLUSTER_ROLE_BINDINGS, {**named, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [group]}
-    )
+    await node.client.create(BINDINGS, {**named, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [group]})
 
 
 async def test_a_program_gives_credentials_for_an_account(world: World) -> None:
