@@ -202,7 +202,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
     counts = ProbeCounts()
     probes = ProbeManager(group, run, clock, events, nudge, lambda: config.node_ip, counts)
     pleg = Pleg(runtime, clock, nudge, metrics.relisted)
-    manager = RuntimeManager(host)
+    manager = RuntimeManager(host, probes.ended)
     runtime_name = given.runtime_version.partition(":")[0]
     allocations = Allocations(config.pod_dir, host.allocatable, _fixed(config, host.limits))
     managers = container_manager.build(

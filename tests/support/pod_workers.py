@@ -252,7 +252,7 @@ async def running_workers(root: Path, runtime: FakeContainerd | None = None) -> 
         pleg = Pleg(runtime, clock, lambda uid: workers.nudge(uid))
         offered = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         allocations = Allocations(config.pod_dir, lambda: offered)
-        manage = RuntimeManager(host)
+        manage = RuntimeManager(host, probes.ended)
         tools = Tools(host, pleg, manage, probes, status, lambda: bench.network_problem, allocations=allocations)
         workers = PodWorkers(tools)
         manager = PodManager(workers, status, events, lambda: offered, allocated=allocations.view)

@@ -117,6 +117,13 @@ class ProbeManager:
                     state.standing.pop(kind, None)
                 state.has &= {Kind.READINESS}
 
+    def ended(self, container_id: str) -> None:
+        """The container was stopped: what its probes last said stands until the runtime's state is looked at again, but there is
+        nothing to ask any more, and no failure to tell."""
+        state = self._states.get(container_id)
+        for task in state.tasks.values() if state is not None else ():
+            task.cancel()
+
     def remove(self, uid: str) -> None:
         for gone in [cid for cid, state in self._states.items() if state.uid == uid]:
             self._stop(gone)

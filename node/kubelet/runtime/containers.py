@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -58,8 +58,10 @@ class Place:
 class Containers:
     """See the module; all state is in the runtime and on the disk."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, ended: Callable[[str], None] = lambda container_id: None) -> None:
+        """``ended`` hears of each container that was stopped, before anything else is done to its pod."""
         self._host = host
+        self._ended = ended
 
     async def start(self, place: Place, container: Container) -> None:
         """Pull, create, start, and run postStart. Raises StartError."""
@@ -239,6 +241,7 @@ class Containers:
             left = seconds - int(host.clock.monotonic() - began)
             seconds = max(left, _MINIMUM_AFTER_HOOK)
         await host.runtime.stop_container(running.id, seconds)
+        self._ended(running.id)
 
     async def _pre_stop(
         self,

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,9 +43,10 @@ class Outcome:
 class RuntimeManager:
     """One per kubelet, used by all pod workers at once; each pod's calls come from its own worker only."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, ended: Callable[[str], None] = lambda container_id: None) -> None:
+        """``ended`` hears of each container that was stopped."""
         self._host = host
-        self._containers = Containers(host)
+        self._containers = Containers(host, ended)
         longest = host.config.max_container_restart_period
         self._restarts = Backoff(host.clock, initial=min(10.0, longest), maximum=longest)
         self._exits: dict[str, float] = {}  # by container id

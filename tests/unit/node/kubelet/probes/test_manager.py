@@ -1,5 +1,6 @@
 """Probes seen from the pod: readiness in its status, liveness as restarts, all of it across a kubelet's restart."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,32 @@ async def test_readiness_is_still_probed_while_the_pod_ends(tmp_path: Path) -> N
         notes = [note for reason, note in bench.events.seen if reason == "Unhealthy"]
         assert notes
         assert all(note.startswith("Readiness") for note in notes)
+
+
+@dataclass(slots=True)
+class SlowNetwork(FakeContainerd):
+    """Taking down a pod's network takes five seconds."""
+
+    async def stop_pod_sandbox(self, sandbox_id: str) -> None:
+        await self.clock.sleep(5)
+        await FakeContainerd.stop_pod_sandbox(self, sandbox_id)
+
+
+async def test_a_container_that_was_stopped_is_asked_nothing_more(tmp_path: Path) -> None:
+    """That it does not answer while the rest of its pod is taken down is no news."""
+    async with running_workers(tmp_path, SlowNetwork()) as bench:
+        web = _probed(readiness={}, liveness={})
+        bench.apply(web)
+        await bench.until(lambda: _ready(bench, web))
+        bench.delete(web, grace=1)
+        await bench.until(lambda: any(method == "stop_container" for method, _ in bench.runtime.calls))
+        _answer(bench, 1)
+        asked = [method for method, _ in bench.runtime.calls].count("exec_sync")
+        await bench.advance(4)
+        assert bench.runtime.sandboxes, "its network is still there"
+        assert [method for method, _ in bench.runtime.calls].count("exec_sync") == asked
+        assert "Unhealthy" not in bench.events.reasons()
+        await bench.advance_until(lambda: not bench.runtime.sandboxes, 10)
 
 
 def test_grpc_health_messages() -> None:
