@@ -88,13 +88,13 @@ def _delete(where: Layout, config: Mapping[str, Any], sandbox: str, interface: s
 
 
 def _end_plugins(where: Layout) -> None:
-    """Wait for the network plugins that the dead containerd started; they would add what was just taken away."""
-    deadline = time.monotonic() + _PATIENCE
-    while running := _plugins(where):
-        if time.monotonic() > deadline:
-            for pid in running:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    """Wait for the network plugins that the dead containerd started: they would add what was just taken away. One that takes
+    too long is killed; one that cannot even be killed is left."""
+    began = time.monotonic()
+    while (running := _plugins(where)) and (waited := time.monotonic() - began) < 2 * _PATIENCE:
+        for pid in running if waited > _PATIENCE else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 

@@ -98,3 +98,11 @@ def test_plugins_that_still_work_for_the_dead_are_awaited(where: Layout) -> None
         lost_networks.clear(where)
         assert plugin.poll() is not None or not list(lost.parent.iterdir())
     assert list(lost.parent.iterdir()) == []
+
+
+def test_a_plugin_that_hangs_is_killed(where: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_networks, "_PATIENCE", 0.2)
+    environment = {"CNI_NETNS": str(where.state / "netns" / "cni-1")}
+    with subprocess.Popen(["sleep", "60"], env=environment) as plugin:
+        lost_networks.clear(where)
+        assert plugin.wait(5) == -9
