@@ -12,6 +12,7 @@ import click
 
 from component import features, flags
 from component.daemon import Daemon, run
+from node.kubelet import config_resources
 from node.kubelet.config import ConfigError, KubeletConfig, load, read_folder, understood, validate
 
 
@@ -26,6 +27,14 @@ def _headers(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
             raise click.BadParameter(f"malformed pair, expect string:string: {part!r}", ctx, param)
         made[name.strip()] = (*made.get(name.strip(), ()), value.strip())
     return made
+
+
+def _reserved_memory(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Mapping[str, Any], ...] | None:
+    """May be given several times, as upstream's."""
+    try:
+        return tuple(part for text in given for part in config_resources.reserved_memory_flag(text)) or None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 _PATH = click.Path(path_type=Path)
@@ -121,6 +130,11 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "--cpu-manager-reconcile-period": (
         "cpu_manager_reconcile_period", {"type": flags.DURATION, "help": "How often CPUs are looked after [10s]."}),
     "--memory-manager-policy": ("memory_manager_policy", {"help": "None, or Static: memory of certain NUMA nodes."}),
+    "--reserved-memory": ("reserved_memory", {
+        "multiple": True,
+        "callback": _reserved_memory,
+        "help": "Memory of a NUMA node kept for the system, 0:memory=1Gi,hugepages-2Mi=64Mi; may be given several times.",
+    }),
     "--topology-manager-policy": (
         "topology_manager_policy", {"help": "none, best-effort, restricted or single-numa-node [none]."}),
     "--topology-manager-scope": ("topology_manager_scope", {"help": "What is aligned: each container, or the pod."}),

@@ -42,6 +42,33 @@ def reserved_memory(value: Any) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
+def reserved_memory_flag(text: str) -> tuple[Mapping[str, Any], ...]:
+    """``--reserved-memory``: ``0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=2Gi``. Raises ValueError in upstream's words."""
+    found = []
+    for reservation in text.split(";"):
+        number, colon, listed = reservation.partition(":")
+        if not colon or ":" in listed:
+            expected = "numaNodeID:type=quantity[,type=quantity...]"
+            raise ValueError(f"the reserved memory has incorrect format, expected {expected}, got {reservation}")
+        if not number.isascii() or not number.isdigit():
+            raise ValueError(f"failed to convert the NUMA node ID, exptected integer, got {number}")
+        found.append({"numaNode": int(number), "limits": dict(_limit(limit) for limit in listed.split(","))})
+    return tuple(found)
+
+
+def _limit(text: str) -> tuple[str, str]:
+    name, equals, amount = text.partition("=")
+    if not equals or "=" in amount:
+        raise ValueError(f"the reserved limit has incorrect value, expected type=quantatity, got {text}")
+    if name != "memory" and not is_hugepage(name):
+        raise ValueError(f'memory type conversion error, unknown type: "{name}"')
+    try:
+        quantity.parse(amount)
+    except ValueError:
+        raise ValueError(f"failed to parse the quantatity, expected quantatity, got {amount}") from None
+    return name, amount
+
+
 def validate(config: "KubeletConfig") -> Sequence[str]:
     """What is wrong, in upstream's words."""
     return [*_managers(config), *_cgroups(config), *_reserved(config), *_memory(config)]

@@ -1,7 +1,11 @@
 """The fields of a KubeletConfiguration about resources: what they say, and upstream's objections."""
 
+import re
+
+import click
 import pytest
 
+from node.kubelet.__main__ import DAEMON, read_config
 from node.kubelet.config import API_VERSION, ConfigError, KubeletConfig, document, parse
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: KubeletConfiguration\n"
@@ -127,3 +131,35 @@ def test_what_is_refused(lines: str, wrong: str) -> None:
 )
 def test_what_is_taken(lines: str) -> None:
     parse(HEAD + lines)
+
+
+def _with(*arguments: str) -> KubeletConfig:
+    command = click.Command("kubelet", params=list(DAEMON.params))
+    return read_config(command.make_context("kubelet", list(arguments)).params)
+
+
+def test_memory_reserved_by_flags() -> None:
+    given = "0:memory=1Gi,hugepages-2Mi=4Mi;1:memory=1Gi"
+    first, second = {"memory": "1Gi", "hugepages-2Mi": "4Mi"}, {"memory": "1Gi"}
+
+    assert _with("--reserved-memory", given).reserved_memory == (
+        {"numaNode": 0, "limits": first},
+        {"numaNode": 1, "limits": second},
+    )
+    assert len(_with("--reserved-memory", given, "--reserved-memory", "2:memory=5Mi").reserved_memory) == 3
+    assert _with().reserved_memory == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "objection"),
+    [
+        ("memory=1Gi", "the reserved memory has incorrect format, expected numaNodeID:type=quantity"),
+        ("x:memory=1Gi", "failed to convert the NUMA node ID"),
+        ("0:memory", "the reserved limit has incorrect value"),
+        ("0:cpu=1", 'memory type conversion error, unknown type: "cpu"'),
+        ("0:memory=lots", "failed to parse the quantatity, expected quantatity, got lots"),
+    ],
+)
+def test_memory_reserved_by_a_flag_that_cannot_be_read(given: str, objection: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(objection)):
+        _with("--reserved-memory", given)
