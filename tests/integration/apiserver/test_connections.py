@@ -81,16 +81,18 @@ async def test_who_reads_too_slowly_loses_the_answer_and_the_seat() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=server.tls, limit=1024)
         writer.write(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.admin_token}\r\n\r\n".encode())
         dump = "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1"
-        for wanted in (True, False):  # is being answered; and then is not any more
-            for _ in range(300):
-                if ((await server.request("GET", dump)).body.count(b"list,") > 0) is wanted:
-                    break
-                await asyncio.sleep(0.01)
-            else:
-                raise AssertionError(f"never {wanted}")
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(40 * 500_000), 5)
-        writer.close()
+        try:
+            for wanted in (True, False):  # is being answered; and then is not any more
+                for _ in range(300):
+                    if ((await server.request("GET", dump)).body.count(b"list,") > 0) is wanted:
+                        break
+                    await asyncio.sleep(0.01)
+                else:
+                    raise AssertionError(f"never {wanted}")
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(40 * 500_000), 5)
+        finally:
+            writer.transport.abort()
 
 
 async def test_a_watch_ends_with_its_client(server: TestServer) -> None:
