@@ -19,7 +19,7 @@ from apimachinery.meta import uid_of
 from apimachinery.objects import pods
 from apimachinery.objects.requests import container_limits, pod_limits
 from component import logs
-from component.clock import Clock
+from component.clock import Clock, Timer
 from node.kubelet.cm.checkpoint import CheckpointError
 from node.kubelet.cm.device_manager import checkpoint, decide, topology_hints
 from node.kubelet.cm.device_manager.checkpoint import Checkpoint
@@ -34,6 +34,7 @@ from node.kubelet.cm.interface import UNEXPECTED, AdmissionError, Affinity, Cont
 GRACE_SECONDS = 300.0
 """How long the node goes on naming a resource whose plugin has gone."""
 _SLOW_SECONDS = 10.0
+_TELL_SECONDS = 1.0
 _log = logs.get(__name__)
 Ids = frozenset[str]
 
@@ -86,6 +87,9 @@ class DeviceManager:
         self._dirty = asyncio.Event()
         self._writing = asyncio.Lock()
         self._saved: Checkpoint | None = None
+        self._told: dict[str, tuple[int, int]] = {}
+        self._told_at = float("-inf")
+        self._telling: Timer | None = None
         self.fresh = False
         """There was no checkpoint: this machine is new, or was made anew."""
         self.registration = Registration(folder, self, metrics, clock)
@@ -152,7 +156,7 @@ class DeviceManager:
         found.unhealthy = frozenset(devices) - found.healthy
         _log.v(2, "A device plugin tells its devices", resource=endpoint.resource, all=len(devices), healthy=len(found.healthy))
         self._dirty.set()
-        self._around.changed()
+        self._tell()
         turned = {each.id for each in devices.values() if each.id not in before or before[each.id].healthy != each.healthy}
         for row in self._held:
             if row.resource == endpoint.resource and row.given.ids & turned:
@@ -165,7 +169,25 @@ class DeviceManager:
         found.endpoint, found.gone_at = None, self._clock.monotonic()
         found.healthy, found.unhealthy = frozenset(), found.unhealthy | found.healthy
         self._dirty.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        """The node has more or less to offer: at once, but a plugin that flutters is told of once a second."""
+        if self._counts() == self._told or self._telling is not None:
+            return
+        pause = self._told_at + _TELL_SECONDS - self._clock.monotonic()
+        if pause > 0:
+            self._telling = self._clock.call_later(pause, self._tell_now)
+        else:
+            self._tell_now()
+
+    def _tell_now(self) -> None:
+        self._telling, self._told_at = None, self._clock.monotonic()
+        self._told = self._counts()
         self._around.changed()
+
+    def _counts(self) -> dict[str, tuple[int, int]]:
+        return {name: (len(each.healthy), len(each.unhealthy)) for name, each in self._resources.items()}
 
     def capacity(self) -> tuple[dict[str, int], dict[str, int]]:
         """(capacity, allocatable) for the node's status. A resource whose plugin has been gone for five minutes is there with

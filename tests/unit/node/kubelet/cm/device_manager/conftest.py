@@ -15,7 +15,7 @@ from component.clock import FakeClock
 from component.metrics import Registry
 from node.kubelet.cm.device_manager.manager import DeviceManager, Surroundings
 from node.kubelet.cm.device_manager.metrics import DeviceMetrics
-from node.kubelet.cm.interface import AdmissionError, TopologyHint
+from node.kubelet.cm.interface import AdmissionError, Affinity, TopologyHint
 from tests.support.device_plugin import NullPlugin
 
 
@@ -27,6 +27,7 @@ class Kubelet:
     clock: FakeClock = field(default_factory=FakeClock)
     metrics: Registry = field(default_factory=lambda: Registry(process=False))
     hints: dict[tuple[str, str], TopologyHint] = field(default_factory=dict)
+    topology: Affinity | None = None
     there: set[str] = field(default_factory=set)
     changes: int = 0
     nudged: list[str] = field(default_factory=list)
@@ -41,6 +42,8 @@ class Kubelet:
         self.manager.restore()
 
     def affinity(self, uid: str, container: str) -> TopologyHint:
+        if self.topology is not None:
+            return self.topology.affinity(uid, container)
         return self.hints.get((uid, container), TopologyHint())
 
     def _changed(self) -> None:

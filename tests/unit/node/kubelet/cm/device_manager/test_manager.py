@@ -5,9 +5,13 @@ import json
 
 import pytest
 
+from component.metrics import Registry
 from node.kubelet.cm.device_manager.checkpoint import NAME
 from node.kubelet.cm.device_manager.run_options import NOTHING
 from node.kubelet.cm.interface import TopologyHint
+from node.kubelet.cm.metrics import ResourceMetrics
+from node.kubelet.cm.topology_manager.manager import TopologyManager
+from node.kubelet.cm.topology_manager.options import Options
 from tests.support.device_plugin import RESOURCE, NullPlugin, running_device_plugin
 from tests.unit.node.kubelet.cm.device_manager.conftest import Kubelet, asking, container, until
 
@@ -26,7 +30,26 @@ async def test_health_lowers_what_can_be_allocated(kubelet: Kubelet, plugin: Nul
         await until(lambda: offers(kubelet) == (2, 1))
         await plugin.change(d1="", d2="Healthy", d3="Healthy")
         await until(lambda: offers(kubelet) == (3, 3))
-        assert kubelet.changes == 3
+        await kubelet.clock.advance(1)
+        assert kubelet.changes == 2  # the first at once, those within a second of it together
+
+
+async def test_a_plugin_that_flutters_does_not_keep_the_node_busy(kubelet: Kubelet, plugin: NullPlugin) -> None:
+    async with kubelet.running(), running_device_plugin(plugin):
+        await plugin.register()
+        await until(lambda: offers(kubelet) == (2, 2))
+        await kubelet.clock.advance(1)
+        before = kubelet.changes
+        for _ in range(20):
+            await plugin.change(d1="Unhealthy")
+            await until(lambda: offers(kubelet) == (2, 1))
+            await plugin.change(d1="Healthy")
+            await until(lambda: offers(kubelet) == (2, 2))
+        await kubelet.clock.advance(1)
+        assert kubelet.changes - before <= 2
+        await plugin.change(d1="Healthy")  # says the same again
+        await kubelet.clock.advance(5)
+        assert kubelet.changes - before <= 2
 
 
 async def test_a_plugin_that_goes_is_remembered_for_five_minutes(kubelet: Kubelet, plugin: NullPlugin) -> None:
@@ -206,6 +229,29 @@ async def test_numa_nodes(kubelet: Kubelet, plugin: NullPlugin) -> None:
         assert manager.pod_topology_hints(asking("v", 2))[RESOURCE] == found
 
 
+@pytest.mark.parametrize("scope", ["container", "pod"])
+async def test_with_the_topology_manager(kubelet: Kubelet, plugin: NullPlugin, scope: str) -> None:
+    plugin.health = {f"d{number}": "Healthy" for number in range(4)}
+    plugin.nodes = {"d0": [0], "d1": [1], "d2": [1], "d3": [0, 1]}
+    async with kubelet.running() as manager, running_device_plugin(plugin):
+        await plugin.register()
+        await until(lambda: offers(kubelet) == (4, 4))
+        metrics = ResourceMetrics(Registry(process=False))
+        kubelet.topology = topology = TopologyManager("single-numa-node", scope, Options(), {0, 1}, {}, metrics)
+        topology.add(manager)
+        assert await topology.admit(asking("three", 3)) is None
+        assert kubelet.held("three") == {RESOURCE: "d1,d2,d3"}
+        await manager.prepare(asking("three", 3))
+        refused = ("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+        topology.forget("three")
+        assert await topology.admit(asking("four", 4)) == refused
+        assert kubelet.held("four") == {}
+        assert await topology.admit(asking("one", 1)) is None
+        assert kubelet.held("one") == {RESOURCE: "d0"}
+        assert await topology.admit(asking("two", 2)) is None  # only one node has two of them left
+        assert kubelet.held("two") == {RESOURCE: "d1,d2"}
+
+
 async def test_devices_without_a_place_do_not_mind(kubelet: Kubelet, plugin: NullPlugin) -> None:
     async with kubelet.running() as manager, running_device_plugin(plugin):
         await plugin.register()
@@ -251,6 +297,20 @@ async def test_a_plugin_that_dies_in_the_middle_fails_the_pod(kubelet: Kubelet, 
             plugin.go_on.set()
             plugin.failing["Allocate"] = "dying"
         assert "which is unexpected" in await stuck
+
+
+async def test_a_pod_whose_plugin_is_replaced_meanwhile_fails(kubelet: Kubelet, plugin: NullPlugin) -> None:
+    plugin.hanging.add("Allocate")
+    other = NullPlugin(plugin.folder, plugin.devices, name="other.sock")
+    async with kubelet.running(), running_device_plugin(plugin), running_device_plugin(other):
+        await plugin.register()
+        await until(lambda: offers(kubelet) == (2, 2))
+        stuck = asyncio.create_task(kubelet.admit(asking("u")))
+        await until(lambda: plugin.requests("Allocate"))
+        await other.register()
+        async with asyncio.timeout(5):
+            assert "code = Canceled desc = the device plugin has gone" in await stuck
+        assert await kubelet.admit(asking("u", 2)) == ""
 
 
 async def test_what_a_container_is_started_with(kubelet: Kubelet, plugin: NullPlugin) -> None:
