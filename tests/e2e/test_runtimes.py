@@ -3,15 +3,21 @@
 What a runtime can do, it says; what it cannot do, is refused by name and not left out in silence.
 """
 
+import asyncio
+import json
+import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from apimachinery.resources import NODES, PODS
+from node.kubelet.cm.device_manager.api import deviceplugin_v1beta1_pb2 as pb
 from tests.support import runtimes
 from tests.support.containerd import BUSYBOX
+from tests.support.device_plugin import RESOURCE, NullPlugin, running_device_plugin
 from tests.support.node import NODE_NAME, TestNode, container, is_ready, phase_is, running_node
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
@@ -41,6 +47,34 @@ async def test_a_pod_becomes_ready_is_probed_and_goes(node: TestNode) -> None:
     assert pod["status"]["podIP"]
     await node.client.delete(PODS, "web", "default")
     await node.wait_gone("web", 30)
+
+
+async def test_devices_that_a_plugin_names_by_cdi(node: TestNode, tmp_path: Path) -> None:
+    """The runtime finds what the name means in a file of the host's; version 2 looks there by itself."""
+    if not await _is_version_2(node):
+        pytest.skip("this runtime has CDI switched off unless its configuration says otherwise")
+    kind = f"pyb-{uuid.uuid4().hex[:8]}.example.com/null"
+    edits = {"env": ["CDI=d0"], "deviceNodes": [{"path": "/dev/cdi0", "hostPath": "/dev/null"}]}
+    spec = {"cdiVersion": "0.5.0", "kind": kind, "devices": [{"name": "d0", "containerEdits": edits}]}
+    file = Path("/run/cdi", f"{kind.partition('.')[0]}.json")
+    answer = pb.ContainerAllocateResponse(cdi_devices=[pb.CDIDevice(name=f"{kind}=d0")])
+    plugin = NullPlugin(node.config.root_dir / "device-plugins", tmp_path, health={"d0": "Healthy"}, answers=answer)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(spec))
+    try:
+        async with running_device_plugin(plugin):
+            await plugin.register()
+            async with asyncio.timeout(20):
+                while (await node.client.get(NODES, NODE_NAME))["status"]["allocatable"].get(RESOURCE) != "1":  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            script = 'test -c /dev/cdi0 && echo "$CDI" > /dev/termination-log'
+            await node.create_pod(
+                "cdi", script=script, container={"resources": {"limits": {RESOURCE: "1"}}}, restartPolicy="Never"
+            )
+            pod = await node.wait_pod("cdi", phase_is("Succeeded"), 30)
+            assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] == "d0\n"
+    finally:
+        file.unlink()
 
 
 async def test_strict_groups_are_kept_or_refused(node: TestNode) -> None:
