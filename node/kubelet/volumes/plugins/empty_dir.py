@@ -37,7 +37,10 @@ def memory_options(request: VolumeRequest, allocatable: Mapping[str, str]) -> st
     containers = request.pod["spec"].get("containers") or ()
     limits = [((item.get("resources") or {}).get("limits") or {}).get("memory") for item in containers]
     sizes = [quantity.parse(bound).value() for bound in bounds if bound]
-    if limits and None not in limits:
+    of_pod = ((request.pod["spec"].get("resources") or {}).get("limits") or {}).get("memory")
+    if of_pod:
+        sizes.append(quantity.parse(of_pod).value())
+    elif limits and None not in limits:
         sizes.append(sum(quantity.parse(limit or 0).value() for limit in limits))
     sizes = [size for size in sizes if size > 0]
     return f"size={min(sizes)}" if sizes else ""
