@@ -129,7 +129,7 @@ class ImagePuller:
         if (left := self._backoff.remaining(key, failed_at)) > 0:
             message = f'Back-off pulling image "{image}"'
             self._events.normal(pod, "BackOff", message, name)
-            raise PullError("ImagePullBackOff", f"{message}: ErrImagePull: {last}" if last else message, left)
+            raise PullError("ImagePullBackOff", f"{message}: {last}" if last else message, left)
         waiting_since = self._clock.monotonic()
         async with self._slots:
             self._events.normal(pod, "Pulling", f'Pulling image "{image}"', name)
@@ -143,9 +143,11 @@ class ImagePuller:
                 if self._records is not None:
                     await self._records.failed(image)
                 self._backoff.next(key)
-                self._failed[key] = (self._clock.monotonic(), str(error))
-                self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {error}', name)
-                raise PullError("ErrImagePull", str(error), _SOON) from None
+                text = said(error)
+                reason, message = failure(image, text)
+                self._failed[key] = (self._clock.monotonic(), f"{reason}: {message}")
+                self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {text}', name)
+                raise PullError(reason, message, _SOON) from None
         self._backoff.reset(key)
         self._failed.pop(key, None)
         pulled = await self._inspect(pod, name, image)
@@ -210,6 +212,26 @@ class ImagePuller:
         for key in [key for key in self._failed if key.startswith(f"{uid}_")]:
             del self._failed[key]
             self._backoff.reset(key)
+
+
+def said(error: Exception) -> str:
+    """What went wrong. That its kind is unknown is nothing that anybody wants to read, so upstream drops it, too. Pure."""
+    return error.details if isinstance(error, errors.RuntimeServiceError) and error.code == "Unknown" else str(error)
+
+
+_KINDS = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+
+
+def failure(image: str, text: str) -> tuple[str, str]:
+    """(reason, message) of a container that waits for its image. Runtimes name two kinds of failures at the beginning of what
+    they say (k8s.io/cri-api/pkg/errors). Pure."""
+    for kind, why in _KINDS.items():
+        if text.startswith(kind):
+            return kind, f"image pull failed for {image} because {why}{text.removeprefix(kind)}"
+    return "ErrImagePull", text
 
 
 def _auth(credential: Credential | None) -> pb.AuthConfig | None:
