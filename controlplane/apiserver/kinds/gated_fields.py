@@ -22,6 +22,7 @@ POD_SPEC: Mapping[Path, str] = {
     (*_SOURCES, "podCertificate"): "PodCertificateRequest",
     ("volumes", EACH, "image"): "ImageVolume",
     **{(kind, EACH, "lifecycle", "stopSignal"): "ContainerStopSignals" for kind in _CONTAINERS},
+    ("containers", EACH, "restartPolicy"): "ContainerRestartRules",
     **{(kind, EACH, "restartPolicyRules"): "ContainerRestartRules" for kind in _CONTAINERS},
     **{(kind, EACH, "env", EACH, "valueFrom", "fileKeyRef"): "EnvFiles" for kind in _CONTAINERS},
 }
