@@ -515,6 +515,8 @@ def document(config: KubeletConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any, read: Any) -> Any:
+    if read is _headers:  # they may be credentials
+        return {name: ["<masked>"] * len(values) for name, values in value.items()}
     if read is _duration:
         return f"{value:g}s"
     if isinstance(value, Gates):

@@ -324,6 +324,7 @@ def test_what_the_node_allows_pods_and_pulls() -> None:
     assert (made.seccomp_default, made.registry_pull_qps, made.registry_burst) == (True, 0, 10)
     assert made.max_container_restart_period == 30
     assert (made.static_pod_url, made.static_pod_url_header) == ("http://a/b", {"X": ("a", "b")})
+    assert document(made)["staticPodURLHeader"] == {"X": ["<masked>", "<masked>"]}
 
 
 @pytest.mark.parametrize(
