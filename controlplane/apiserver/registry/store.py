@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from apimachinery import errors, names
@@ -210,8 +211,9 @@ class Store:
                 return await self._update_once(ctx, entry, change, admit, write, may_be_old=version == _CACHED), False
             except _RacedError as raced:
                 version = await _settled(raced)
-            except errors.StatusError:
-                if version != _CACHED or not await self._is_old(entry):
+            except errors.StatusError as refusal:
+                # what is not a refusal may have been written: to begin again would be to do it twice
+                if version != _CACHED or refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR or not await self._is_old(entry):
                     raise
                 version = ""
         raise errors.server_timeout(self.info.plural, ctx.verb, 1, self.info.gvk.group)

@@ -124,6 +124,31 @@ async def test_a_refusal_of_the_newest_stands(store: Store) -> None:
     assert seen == ["1", "3"]
 
 
+@pytest.mark.parametrize("code", [500, 503, 504])
+@pytest.mark.parametrize("written", [False, True])
+async def test_a_write_of_unknown_outcome_is_not_made_again(store: Store, code: int, written: bool) -> None:
+    """Its own change makes the cached object an old one; found by ``tests/robustness`` with members of etcd cut off."""
+    tried = 0
+    objects = store.objects
+    assert isinstance(objects, Behind)
+    objects.old = await PlainStore.get(objects, KEY)
+    update_really = objects.update
+
+    async def lose_the_answer(key: str, change: Any, **options: Any) -> StoredEntry:
+        nonlocal tried
+        tried += 1
+        if written:
+            await update_really(key, change, **options)
+        else:
+            await update_really(key, lambda obj: {**obj, "data": {"n": "somebody else's"}})
+        raise StatusError(errors.make_status(code, "Timeout", "nobody knows"))
+
+    objects.update = lose_the_answer  # type: ignore[method-assign]
+    with pytest.raises(StatusError, match="nobody knows"):
+        await update(store, add)
+    assert tried == 1
+
+
 async def test_what_the_cache_does_not_know_is_asked_for(store: Store) -> None:
     assert isinstance(store.objects, Behind)
     store.objects.old = None
