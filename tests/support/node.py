@@ -97,7 +97,8 @@ class TestNode:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             status = (last or {}).get("status")
-            raise AssertionError(f"pod {name} did not get there in {seconds} s: {status}") from None
+            told = [f"{reason}: {note}" for reason, note in await self.events(name)]
+            raise AssertionError(f"pod {name} did not get there in {seconds} s: {status}; events: {told}") from None
 
     async def wait_gone(self, name: str, seconds: float = 15) -> None:
         async with asyncio.timeout(seconds):
