@@ -1,7 +1,8 @@
 """A small Debian 13 with systemd, cgroup v2 and containerd 1.7 for :mod:`tests.vm.run`, and a kernel that boots it anywhere.
 
 The kernel is User Mode Linux: an ordinary program of Debian's, so that neither KVM nor an emulated processor is needed. It has
-cgroup v2 with cpu, io, memory and pids, namespaces, seccomp and BPF; it lacks cpuset, huge pages, PSI and a second CPU.
+cgroup v2 with cpu, io, memory and pids, namespaces, seccomp and BPF; it lacks cpuset, huge pages, PSI,
+iptables (so there are no host ports, Services or ways out of the pod network) and a second CPU.
 
 Everything lies below ``.cache/vm`` and is made again when what it is made of has changed. Needs root.
 """
