@@ -21,7 +21,7 @@ _OPTIONS = [
     ("grpc.max_send_message_length", _MAX_MESSAGE),
     ("grpc.default_authority", "localhost"),  # Go's server refuses the escaped socket path as an authority
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # how long an attempt may take, despite its name: a busy runtime needs its time
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
