@@ -15,6 +15,7 @@ from typing import Any
 from bootstrap.images import PAUSE_REFERENCE
 
 _MAX_SOCKET_PATH = 107  # sun_path, minus its final zero
+_CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 _CNI_FOLDERS = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
 
 
@@ -36,6 +37,11 @@ class Layout:
     @property
     def config(self) -> Path:
         return self.root / "config.toml"
+
+    @property
+    def cdi_dir(self) -> Path:
+        """Where a driver of this cluster alone may describe its devices."""
+        return self.root / "cdi"
 
     @property
     def endpoint(self) -> str:
@@ -125,7 +131,10 @@ def _runc(where: Layout, systemd_cgroup: bool) -> dict[str, Any]:
 def _cri(where: Layout, version: tuple[int, int], restrict_oom: bool) -> dict[str, Any]:
     # 2.1 knows several folders and warns of the old name, which 2.3 has no more.
     plugins = {"bin_dirs": [str(where.cni_bin_dir)]} if version >= (2, 1) else {"bin_dir": str(where.cni_bin_dir)}
+    # Devices by name, from 1.7 on (2.0 has it on by itself). The first two folders are where drivers write by default.
+    cdi = {"enable_cdi": True, "cdi_spec_dirs": [*_CDI_FOLDERS, str(where.cdi_dir)]} if version >= (1, 7) else {}
     return {
+        **cdi,
         "restrict_oom_score_adj": restrict_oom,
         "netns_mounts_under_state_dir": True,
         "tolerate_missing_hugetlb_controller": True,

@@ -1,8 +1,7 @@
 """A DRA driver beside a whole cluster: its devices are offered, allocated, made ready for a pod, over a killed kubelet, and given
 back when the pod ends, which has to wait for a driver that is away.
 
-containerd 1.6 knows nothing of CDI: what a driver prepares reaches the container from 1.7 on. What the kubelet hands to the
-runtime is the subject of ``unit/node/kubelet/runtime``.
+containerd 1.6 knows nothing of CDI: what a driver prepares reaches the container from 1.7 on.
 """
 
 import json
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bootstrap.containerd import layout, minor_version
 from bootstrap.demo import REFERENCE
 from tests.support.cluster import Cluster, eventually
 from tests.support.dra_driver import NAME
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.e2e
 @contextmanager
 def driver_beside(cluster: Cluster, root: Path) -> Iterator[Path]:
     """Yields the driver's folder; see ``tests.support.dra_driver``."""
-    kubelet = str(cluster.data_dir / "kubelet")
-    argv = [sys.executable, "-m", "tests.support.dra_driver", str(root), kubelet, str(cluster.kubeconfig), "node-1", "2"]
+    folders = [str(each) for each in (root, cluster.data_dir / "kubelet", cdi_dir(cluster))]
+    argv = [sys.executable, "-m", "tests.support.dra_driver", *folders, str(cluster.kubeconfig), "node-1", "2"]
     process = cluster.start(*argv, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -39,6 +39,14 @@ def driver_beside(cluster: Cluster, root: Path) -> Iterator[Path]:
         process.terminate()
         process.wait(10)
         process.stdout.close()
+
+
+def cdi_dir(cluster: Cluster) -> Path:
+    return layout(cluster.data_dir / "containerd").cdi_dir
+
+
+def knows_cdi() -> bool:
+    return minor_version(subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=True).stdout) >= (1, 7)
 
 
 def apply(cluster: Cluster, namespace: str, kind: str, name: str, spec: Any) -> None:
@@ -72,9 +80,15 @@ def test_devices_of_a_driver(cluster: Cluster, namespace: str) -> None:
         (claim,) = cluster.get("resourceclaims", "-n", namespace)["items"]
         uid, name = claim["metadata"]["uid"], claim["metadata"]["name"]
         assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == ["null-0", "null-1"]
-        spec = root / "cdi" / f"{NAME}-{uid}.json"
+        spec = cdi_dir(cluster) / f"{NAME}-{uid}.json"
         assert len(json.loads(spec.read_text())["devices"]) == 2
         assert prepared(cluster) == [name]
+        script = "echo $DRA_NULL_0 $DRA_NULL_1; ls /dev/dra-null-0 /dev/dra-null-1"
+        inside = cluster.kubectl("exec", "user", "-n", namespace, "--", "sh", "-c", script, check=False)
+        if knows_cdi():
+            assert inside.split() == [name, name, "/dev/dra-null-0", "/dev/dra-null-1"]
+        else:
+            assert "No such file" in inside
         # The second one finds no device, and says so.
         cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=pod("waiting", containers=[container], resourceClaims=entries))
         eventually(lambda: "cannot allocate all claims" in cluster.kubectl("describe", "pod", "waiting", "-n", namespace))

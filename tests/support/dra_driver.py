@@ -1,7 +1,7 @@
 """A DRA driver for tests, on real sockets. Its devices are ``/dev/null`` under other names, described by CDI specs.
 
 Runs in the test's process (``running_dra_driver``) or, for a whole cluster, as a program of its own:
-``python -m tests.support.dra_driver ROOT KUBELET_ROOT KUBECONFIG NODE COUNT``. The program publishes a ResourceSlice, and anew
+``python -m tests.support.dra_driver ROOT KUBELET_ROOT CDI KUBECONFIG NODE COUNT``. The program publishes a ResourceSlice, anew
 when it is deleted, reads each claim to see which devices it got, and notes its calls in ``ROOT/calls``, one a line.
 """
 
@@ -40,6 +40,7 @@ class NullDriver(registration_services.RegistrationServicer):
     root: Path
     lookup: Lookup
     name: str = NAME
+    cdi: Path | None = None  # where the runtime looks for specs
     socket_name: str = "dra.sock"
     services: Sequence[str] = (V1, V1BETA1)
     calls: list[tuple[str, str]] = field(default_factory=list)
@@ -54,7 +55,7 @@ class NullDriver(registration_services.RegistrationServicer):
 
     def spec(self, uid: str) -> Path:
         """The CDI spec of a claim's devices, while they are prepared."""
-        return self.root / "cdi" / f"{self.name}-{uid}.json"
+        return (self.cdi or self.root / "cdi") / f"{self.name}-{uid}.json"
 
     def _note(self, method: str, uid: str) -> None:
         self.calls.append((method, uid))
@@ -165,13 +166,13 @@ def slice_of(node: str, count: int, name: str = NAME) -> dict[str, Any]:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-async def _serve(root: Path, kubelet: Path, kubeconfig: str, node: str, count: int) -> None:
+async def _serve(root: Path, kubelet: Path, cdi: Path, kubeconfig: str, node: str, count: int) -> None:
     async with Client(load(kubeconfig), component="dra-driver") as client:
 
         async def lookup(claim: pb.Claim) -> Sequence[Mapping[str, Any]]:
             return claims.results_of(await client.get(RESOURCE_CLAIMS, claim.name, claim.namespace))
 
-        driver = NullDriver(root, lookup)
+        driver = NullDriver(root, lookup, cdi=cdi)
         async with running_dra_driver(driver, kubelet / "plugins_registry"):
             print("serving", flush=True)  # noqa: T201
             while True:
@@ -181,4 +182,4 @@ async def _serve(root: Path, kubelet: Path, kubeconfig: str, node: str, count: i
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])))
+    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], sys.argv[5], int(sys.argv[6])))

@@ -43,6 +43,15 @@ def test_cni_plugins_are_named_as_the_version_does(tmp_path: Path, version: tupl
     assert {key: found for key, found in cri["cni"].items() if key.startswith("bin_dir")} == {name: value}
 
 
+@pytest.mark.parametrize(("version", "knows"), [((1, 6), False), ((1, 7), True), ((2, 1), True)])
+def test_devices_by_name_are_found_where_drivers_write(tmp_path: Path, version: tuple[int, int], knows: bool) -> None:
+    where = _layout(tmp_path)
+    plugins = tomllib.loads(containerd.write_config(where, version, restrict_oom=True).read_text())["plugins"]
+    cri = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
+    assert cri.get("enable_cdi", False) is knows
+    assert cri.get("cdi_spec_dirs") == (["/etc/cdi", "/var/run/cdi", str(where.cdi_dir)] if knows else None)
+
+
 @pytest.mark.parametrize(
     ("output", "version"),
     [
