@@ -22,7 +22,7 @@ from tests.support.cluster import Cluster, eventually
 from tests.support.dra_driver import NAME
 from tests.support.manifests import pod
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 @contextmanager
@@ -54,6 +54,14 @@ def apply(cluster: Cluster, namespace: str, kind: str, name: str, spec: Any) -> 
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(made))
 
 
+def ready(cluster: Cluster, namespace: str) -> bool:
+    """Raises AssertionError that says what the pod waits for."""
+    status = cluster.get("pod", "user", "-n", namespace)["status"]
+    (state,) = [each["state"] for each in status.get("containerStatuses") or [{"state": {}}]]
+    assert "running" in state, state
+    return True
+
+
 def prepared(cluster: Cluster) -> list[str]:
     """The claims in the kubelet's own file."""
     document = json.loads((cluster.data_dir / "kubelet/dra_manager_state").read_text())
@@ -76,7 +84,7 @@ def test_devices_of_a_driver(cluster: Cluster, namespace: str) -> None:
         }
         entries = [{"name": "mine", "resourceClaimTemplateName": "null"}]
         cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=pod("user", containers=[container], resourceClaims=entries))
-        cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/user", "--timeout=60s")
+        eventually(lambda: ready(cluster, namespace), seconds=40, what="the pod is ready")
         (claim,) = cluster.get("resourceclaims", "-n", namespace)["items"]
         uid, name = claim["metadata"]["uid"], claim["metadata"]["name"]
         assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == ["null-0", "null-1"]

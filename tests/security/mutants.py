@@ -18,6 +18,7 @@ from component import strict
 from component.streams import upgrade
 from controlplane.apiserver.admission.plugins import node_restriction, role_escalation
 from controlplane.apiserver.admission.plugins.certificates import CertificateApproval
+from controlplane.apiserver.admission.plugins.device_admin_access import DeviceAdminAccess
 from controlplane.apiserver.admission.plugins.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
 from controlplane.apiserver.admission.plugins.service_account import ServiceAccount
@@ -450,6 +451,16 @@ MUTANTS = (
         "RBAC escalation",
         f"{_HERE}/test_rights.py::test_who_may_bind_cannot_bind_what_they_lack",
         lambda patch: _leaves(RoleEscalation, patch),
+    ),
+    Mutant(
+        "devices of others",
+        f"{_APISERVER}/test_identity.py::test_a_node_offers_devices_of_its_own_alone",
+        lambda patch: patch.setattr(NodeRestriction, "_slice", lambda self, attributes, node: None),
+    ),
+    Mutant(
+        "devices of others",
+        "tests/integration/scheduler/test_devices.py::test_admin_access_needs_a_namespace_that_is_marked",
+        lambda patch: _leaves(DeviceAdminAccess, patch),
     ),
     Mutant(
         "labels of roles",

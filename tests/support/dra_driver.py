@@ -87,7 +87,7 @@ class NullDriver(registration_services.RegistrationServicer):
         ]
         path = self.spec(claim.uid)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"cdiVersion": "0.3.0", "kind": KIND, "devices": described}))
+        path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": KIND, "devices": described}))
         return [
             pb.Device(
                 request_names=[each["request"]],

@@ -17,6 +17,7 @@ _PARAMETERS_MAX = 10 * 1024
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 
 
+NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 TAINT_EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
@@ -140,11 +141,10 @@ def _check_expression(expression: str, path: str) -> list[FieldError]:
 
 
 def _check_names(wanted: Sequence[str], path: str, known: set[str]) -> list[FieldError]:
-    text = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
     found: list[FieldError] = []
     for position, name in enumerate(wanted):
         if name not in known:
-            found.append(fieldpath.invalid(f"{path}[{position}]", name, text))
+            found.append(fieldpath.invalid(f"{path}[{position}]", name, NOT_A_REQUEST))
         if name in wanted[:position]:
             found.append(fieldpath.duplicate(f"{path}[{position}]", name))
     return found
