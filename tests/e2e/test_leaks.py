@@ -17,8 +17,8 @@ from bootstrap.demo import PORT, REFERENCE
 from tests.support.cluster import Cluster, eventually, running_cluster
 from tests.support.leftovers import counted, leftovers
 
-PODS = int(os.environ.get("LEAK_PODS", "20"))
-AT_ONCE = 10
+PODS = int(os.environ.get("LEAK_PODS", "10"))
+AT_ONCE = min(10, PODS // 2)
 SLACK_MB, SLACK_HANDLES = 8, 6  # of the allocator; of connections and of the pool of threads, which come as they are needed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120 + PODS * 3)]
