@@ -36,7 +36,11 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 def load(data: bytes) -> Any:
     """One document of YAML or JSON. Raises yaml.YAMLError, and ValueError for a key that is there twice."""
-    return yaml.load(data, _Loader)  # noqa: S506 - a SafeLoader
+    loader = _Loader(data)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def check(document: Any, shape: Shape) -> None:
