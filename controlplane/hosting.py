@@ -41,6 +41,17 @@ class Host:
     metrics: Registry
     identity: str
 
+    def not_ready_until_synced(self) -> asyncio.Event:
+        """``/readyz`` fails from now on until what is returned has been set, which is for when the first lists have been read."""
+        synced = asyncio.Event()
+
+        def informers_synced() -> None:
+            if not synced.is_set():
+                raise RuntimeError("the first lists are still being read")
+
+        self.health.add("informers-synced", informers_synced, ("readyz",))
+        return synced
+
 
 def params(port: int, lease: str) -> list[click.Parameter]:
     """The flags that both have, with upstream's names and defaults."""

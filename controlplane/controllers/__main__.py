@@ -111,6 +111,7 @@ async def main(options: Mapping[str, Any]) -> None:
 
 async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.Descriptor], host: hosting.Host) -> None:
     """All informers are asked for before any starts, so that each collection is listed once and watched once."""
+    synced = host.not_ready_until_synced()
     descriptors = [each for each in descriptors if await _can_run(host.client, each)]
     informers = InformerFactory(host.client, latest=True)
     recorders: dict[str, Recorder] = {}
@@ -122,11 +123,11 @@ async def run_controllers(options: Mapping[str, Any], descriptors: list[catalog.
 
     env = Environment(host.client, informers, recorder, host.client.clock, options, host.metrics)
     if not options["use_service_account_credentials"]:
-        await _run(env, [(each, env) for each in descriptors], recorders, host)
+        await _run(env, [(each, env) for each in descriptors], recorders, synced)
         return
     async with Accounts(host.client) as accounts:
         given = [(each, replace(env, client=accounts.client(each.account)) if each.account else env) for each in descriptors]
-        await _run(env, given, recorders, host)
+        await _run(env, given, recorders, synced)
 
 
 async def _can_run(client: Client, descriptor: catalog.Descriptor) -> bool:
@@ -140,8 +141,9 @@ async def _run(
     env: Environment,
     given: Sequence[tuple[catalog.Descriptor, Environment]],
     recorders: Mapping[str, Recorder],
-    host: hosting.Host,
+    synced: asyncio.Event,
 ) -> None:
+    """Sets ``synced`` when all that the controllers look at has been read once."""
     informers = env.informers
     controllers: list[Controller] = []
     for each, its_own in given:
@@ -150,17 +152,10 @@ async def _run(
             _log.v(1, "Controller has nothing to do with these flags", controller=each.name)
             continue
         controllers.append(made)
-    synced = asyncio.Event()
-
-    def informers_synced() -> None:
-        if not synced.is_set():
-            raise RuntimeError("the first lists are still being read")
-
     async with asyncio.TaskGroup() as group:
         for name, each_recorder in recorders.items():
             group.create_task(each_recorder.run(), name=f"events:{name}")
         group.create_task(informers.run(), name="informers")
-        host.health.add("informers-synced", informers_synced, ("readyz",))
         await informers.wait_synced()
         synced.set()
         _log.info("Controllers start", count=len(controllers))

@@ -38,6 +38,7 @@ async def main(options: Mapping[str, Any]) -> None:
 
 
 async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host, gates: Gates = DEFAULTS) -> None:
+    synced = host.not_ready_until_synced()
     clock = host.client.clock
     informers = InformerFactory(host.client, latest=True)
     recorder = Recorder(host.client, settings.profiles[0].scheduler_name, host.identity, metrics=host.metrics)
@@ -45,16 +46,9 @@ async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host, ga
     if not devices:
         _log.warning("The server has no resource.k8s.io/v1: pods with claims are not scheduled")
     scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics, gates, devices=devices)
-    synced = asyncio.Event()
-
-    def informers_synced() -> None:
-        if not synced.is_set():
-            raise RuntimeError("the first lists are still being read")
-
     async with asyncio.TaskGroup() as group:
         group.create_task(recorder.run(), name="events")
         group.create_task(informers.run(), name="informers")
-        host.health.add("informers-synced", informers_synced, ("readyz",))
         await informers.wait_synced()
         synced.set()
         _log.info("Scheduling starts", profiles=[each.scheduler_name for each in settings.profiles])
