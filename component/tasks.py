@@ -68,7 +68,15 @@ async def every(
             await act()
         except Exception as error:
             _log.error("Periodic task failed, it will be tried again", task=name, err=error)
+            _end_if_cancelled()
         await clock.sleep(jitter(period, jitter_factor))
+
+
+def _end_if_cancelled() -> None:
+    """What fails while it is being cancelled raises its own error in place of the cancellation, which must not be lost."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def keep_running(name: str, run: Callable[[], Awaitable[object]], *, clock: Clock, backoff: Backoff | None = None) -> None:
@@ -79,6 +87,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[object]], *, clock
             await run()
             return
         except Exception as error:
+            _end_if_cancelled()
             pause = pauses.step()
             _log.error("Task failed, restarting it", task=name, err=error, after=f"{pause:.1f}s")
         await clock.sleep(pause)

@@ -194,9 +194,18 @@ def own_cgroups(name: str) -> Iterator[None]:
 
 
 async def _service_account(client: Client, server: TestServer) -> None:
-    """What the controllers would have made: every pod has a token volume by default."""
+    """What the controllers would have made: every pod has a token volume by default. A server is ready before its namespace is
+    there."""
     made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
-    await client.create(SERVICE_ACCOUNTS, made)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.create(SERVICE_ACCOUNTS, made)
+                break
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+            await asyncio.sleep(0.1)
     bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt", "namespace": "default"}}
     await client.create(CONFIG_MAPS, {**bundle, "data": {"ca.crt": server.ca_file.read_text()}})
 

@@ -76,3 +76,27 @@ async def test_stop_ends_the_block_without_an_error():
         tasks.stop()
     assert task.cancelled()
     assert task.get_name() == "wait"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_what_fails_while_it_is_cancelled_is_not_begun_again(kept: bool):
+    clock, runs = FakeClock(), 0
+
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise RuntimeError("invalid state") from None
+
+    async with Supervisor(clock) as tasks:
+        if kept:
+            tasks.keep("work", work)
+        else:
+            tasks.every("work", 1, work)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks.stop()
+    await clock.advance(60)
+    assert runs == 1
