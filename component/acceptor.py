@@ -17,8 +17,8 @@ from aiohttp import web
 
 from component import logs
 
-AT_ONCE = 4  # connections in one turn of the loop
-GREETING = 12  # handshakes under way at once, as long as they are quick
+AT_ONCE = 2  # connections in one turn of the loop
+GREETING = 6  # handshakes under way at once, as long as they are quick
 QUICK_SECONDS = 0.05  # one that takes longer waits for its client, and holds up nobody
 HANDSHAKE_SECONDS = 30.0
 RESERVED = 256  # files that are for other things than connections
