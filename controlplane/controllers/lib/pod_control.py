@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from random import SystemRandom
 from typing import Any
 
+from apimachinery import names
 from apimachinery.errors import StatusError
-from apimachinery.meta import Object, name_of, namespace_of
+from apimachinery.meta import Object, controller_of, name_of, namespace_of
 from apimachinery.resources import PODS
 from client.events import Recorder
 from client.rest import Client
@@ -16,9 +18,14 @@ BURST = 500
 PARALLEL = 16
 """Requests of one reconciliation at a time: more would only open more connections, and wait at the server instead."""
 
+TRIES = 5
+"""Of one pod whose request got no answer, a second apart at most: a server that was killed has been replaced by then."""
+
+_choose = SystemRandom().choice
+
 
 def from_template(template: Mapping[str, Any], namespace: str, prefix: str, owner: Mapping[str, Any]) -> Object:
-    """The pod that a workload's template describes, named by the server after ``prefix``."""
+    """The pod that a workload's template describes, to be named after ``prefix``."""
     described = template.get("metadata") or {}
     metadata: Object = {"generateName": prefix, "namespace": namespace}
     for field in ("labels", "annotations", "finalizers"):
@@ -75,14 +82,40 @@ class PodControl:
         self._recorder = recorder
 
     async def create(self, owner: Object, pod: Object) -> Object:
+        """Once, though the answer be lost with the server that gave it: the pod gets its name here, in the form in which the
+        server would choose one, so that asking again makes no second pod.
+
+        Raises StatusError, and ConnectionError when nobody answers.
+        """
         try:
-            made = await self._client.create(PODS, pod, namespace_of(pod))
+            made = await self._create(_named(pod))
         except StatusError as error:
             if not is_namespace_terminating(error):
                 self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error.message}", "Create")
             raise
         self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name_of(made)}", "Create")
         return made
+
+    async def _create(self, pod: Object) -> Object:
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._client.create(PODS, pod, namespace_of(pod))
+            except ConnectionError:
+                if not left:
+                    raise
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+                return await self._made_before(pod, error)
+            await self._client.clock.sleep(1 / (1 + left))
+        raise AssertionError("unreachable")
+
+    async def _made_before(self, pod: Object, refused: StatusError) -> Object:
+        """What a request without an answer has made, or ``refused`` if the name is somebody else's."""
+        found = await self._client.get(PODS, name_of(pod), namespace_of(pod))
+        if (controller_of(found) or {}).get("uid") != (controller_of(pod) or {}).get("uid"):
+            raise refused
+        return found
 
     async def delete(self, owner: Object, pod: Object) -> bool:
         """False when it was gone already."""
@@ -95,3 +128,9 @@ class PodControl:
             raise
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}", "Delete")
         return True
+
+
+def _named(pod: Object) -> Object:
+    """With a name, if there is none yet."""
+    meta = pod["metadata"]
+    return pod if meta.get("name") else {**pod, "metadata": {**meta, "name": names.generate(meta["generateName"], _choose)}}
