@@ -17,12 +17,13 @@ from client.events import Recorder
 from client.informer import Informer, InformerFactory
 from client.rest import STRATEGIC, Client
 from component import logs
-from component.clock import Clock, timeout
+from component.clock import Clock
 from controlplane.scheduler.devices.pools import Catalogue
 from controlplane.scheduler.devices.taken import Taken
 from controlplane.scheduler.framework.devices import Action
 from controlplane.scheduler.framework.events import Action as Did
 from controlplane.scheduler.framework.events import ClusterEvent, On
+from controlplane.scheduler.waiters import Waiters
 
 _EXTENDED = "extended-of-pod"
 _CLEANUPS = 4
@@ -42,7 +43,7 @@ class ApiDevices:
         *,
         partitionable: bool = True,
     ) -> None:
-        self._client, self._recorder, self._clock = client, recorder, clock
+        self._client, self._recorder = client, recorder
         self._remapped, self._partitionable = remapped, partitionable
         self._claims = informers.informer(RESOURCE_CLAIMS)
         self._slices, self._classes = informers.informer(RESOURCE_SLICES), informers.informer(DEVICE_CLASSES)
@@ -54,7 +55,7 @@ class ApiDevices:
         self._mapping: dict[str, str] | None = None
         self._cleanups: deque[Action] = deque()
         self._wanted = asyncio.Event()
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._waiters = Waiters(clock)
         self._claims.add_handler(on_add=self._seen, on_update=lambda old, new: self._seen(new), on_delete=self._gone)
         pools, classes = self._forget_pools, self._forget_classes
         self._slices.add_handler(on_add=pools, on_update=lambda old, new: pools(new), on_delete=pools)
@@ -195,20 +196,7 @@ class ApiDevices:
         self._recorder.event(pod, "Normal", reason, message, "Scheduling")
 
     async def change(self, keys: Iterable[str], seconds: float) -> None:
-        listed, event = list(keys), asyncio.Event()
-        for key in listed:
-            self._waiting.setdefault(key, set()).add(event)
-        try:
-            async with timeout(self._clock, seconds):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            for key in listed:
-                held = self._waiting[key]
-                held.discard(event)
-                if not held:
-                    del self._waiting[key]
+        await self._waiters.change(keys, seconds)
 
     # What informers tell
 
@@ -216,17 +204,13 @@ class ApiDevices:
         if claims.allocation_of(claim) is not None:
             self._count(uid_of(claim), None)
         self._recount(key_of(claim))
-        self._wake(key_of(claim))
+        self._waiters.wake(key_of(claim))
 
     def _gone(self, claim: Object) -> None:
         self._promised.pop(uid_of(claim), None)
         self._count(uid_of(claim), None)
         self._count(key_of(claim), None)
-        self._wake(key_of(claim))
-
-    def _wake(self, key: str) -> None:
-        for event in self._waiting.get(key, ()):
-            event.set()
+        self._waiters.wake(key_of(claim))
 
     def _recount(self, key: str) -> None:
         self._count(key, self._assumed.get(key))

@@ -3,7 +3,6 @@
 Made by ``scheduler``; fulfils ``framework.storage.Storage``. Watches begin only when the scheduler starts, as all others.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable
 
 from apimachinery.meta import Object, key_of, make_key, name_of, uid_of
@@ -18,8 +17,9 @@ from apimachinery.resources import (
 from client.assumed import Assumed
 from client.informer import Informer, InformerFactory
 from client.rest import Client
-from component.clock import Clock, timeout
+from component.clock import Clock
 from controlplane.scheduler.framework.events import Action, ClusterEvent, On
+from controlplane.scheduler.waiters import Waiters
 
 _BY_CLASS = "capacity-class"
 
@@ -28,7 +28,7 @@ class ApiStorage:
     """``tell`` hears of changes that may make a refused pod fit."""
 
     def __init__(self, client: Client, informers: InformerFactory, pods: Informer, clock: Clock) -> None:
-        self._client, self._clock, self._pods = client, clock, pods
+        self._client, self._pods = client, pods
         self._informers = {
             On.CLAIM: informers.informer(PERSISTENT_VOLUME_CLAIMS),
             On.VOLUME: informers.informer(PERSISTENT_VOLUMES),
@@ -39,8 +39,10 @@ class ApiStorage:
         }
         self._informers[On.CAPACITY].add_index(_BY_CLASS, _class_of_capacity)
         self._claims, self._volumes = Assumed(self._informers[On.CLAIM]), Assumed(self._informers[On.VOLUME])
-        self._waiting: dict[str, set[asyncio.Event]] = {}
-        self._informers[On.CLAIM].add_handler(on_update=lambda old, new: self._wake(key_of(new)), on_delete=self._claim_gone)
+        self._waiters = Waiters(clock)
+        self._informers[On.CLAIM].add_handler(
+            on_update=lambda old, new: self._waiters.wake(key_of(new)), on_delete=self._claim_gone
+        )
         pods.add_handler(on_delete=self._pod_gone)
 
     def report(self, tell: Callable[[ClusterEvent], object]) -> None:
@@ -108,33 +110,14 @@ class ApiStorage:
         return pod is not None and uid_of(pod) == uid
 
     async def change(self, claims: Iterable[str], seconds: float) -> None:
-        keys, event = list(claims), asyncio.Event()
-        for key in keys:
-            self._waiting.setdefault(key, set()).add(event)
-        try:
-            async with timeout(self._clock, seconds):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            for key in keys:
-                held = self._waiting[key]
-                held.discard(event)
-                if not held:
-                    del self._waiting[key]
+        await self._waiters.change(claims, seconds)
 
-    def _wake(self, key: str) -> None:
-        for event in self._waiting.get(key, ()):
-            event.set()
-
-    def _claim_gone(self, claim: Object) -> None:
-        self._wake(key_of(claim))
+    def _changed(self, claim: Object) -> None:
+        self._waiters.wake(key_of(claim))
 
     def _pod_gone(self, pod: Object) -> None:
         """Whoever waits for its claims must learn that it waits in vain."""
-        for events in self._waiting.values():
-            for event in events:
-                event.set()
+        self._waiters.wake_all()
 
 
 def _class_of_capacity(capacity: Object) -> Iterable[str]:
