@@ -6,9 +6,11 @@ that of ``%#v`` in the spew library.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
@@ -59,6 +61,18 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def restore(path: Path, manager: str, understood: Callable[[dict[str, Any]], _T], new: Callable[[], _T]) -> _T:
+    """What a manager has kept in the file; a new state if there is none. Raises CheckpointError, OSError."""
+    try:
+        document = read(path)
+        return new() if document is None else understood(document)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"could not restore state from checkpoint: {error}, please drain this node and delete the {manager} manager "
+            f'checkpoint file "{path}" before restarting Kubelet'
+        ) from None
 
 
 def verify(document: Mapping[str, Any], *shown: str) -> None:

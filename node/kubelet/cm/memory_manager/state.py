@@ -56,14 +56,7 @@ class State:
 
 def load(path: Path, policy: str) -> State:
     """What was kept under that policy; a new state if there is no file. Raises CheckpointError, OSError."""
-    try:
-        document = checkpoint.read(path)
-        return State(policy) if document is None else _understood(document, policy)
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"could not restore state from checkpoint: {error}, please drain this node and delete the memory manager "
-            f'checkpoint file "{path}" before restarting Kubelet'
-        ) from None
+    return checkpoint.restore(path, "memory", lambda found: _understood(found, policy), lambda: State(policy))
 
 
 def document(state: State) -> dict[str, Any]:
