@@ -40,9 +40,7 @@ class ApiStorage:
         self._informers[On.CAPACITY].add_index(_BY_CLASS, _class_of_capacity)
         self._claims, self._volumes = Assumed(self._informers[On.CLAIM]), Assumed(self._informers[On.VOLUME])
         self._waiters = Waiters(clock)
-        self._informers[On.CLAIM].add_handler(
-            on_update=lambda old, new: self._waiters.wake(key_of(new)), on_delete=self._claim_gone
-        )
+        self._informers[On.CLAIM].add_handler(on_update=lambda old, new: self._wake(new), on_delete=self._wake)
         pods.add_handler(on_delete=self._pod_gone)
 
     def report(self, tell: Callable[[ClusterEvent], object]) -> None:
@@ -112,7 +110,7 @@ class ApiStorage:
     async def change(self, claims: Iterable[str], seconds: float) -> None:
         await self._waiters.change(claims, seconds)
 
-    def _changed(self, claim: Object) -> None:
+    def _wake(self, claim: Object) -> None:
         self._waiters.wake(key_of(claim))
 
     def _pod_gone(self, pod: Object) -> None:
