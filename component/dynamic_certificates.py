@@ -13,6 +13,7 @@ from typing import Protocol
 
 from component import logs, tls
 from component.clock import Clock
+from component.tls_chain import send_own_chain_only
 from component.tls_verdict import leave_verdict_to_application
 
 PERIOD = 10.0  # seconds between two looks at the files
@@ -145,6 +146,7 @@ class ServingCertificates:
         context = tls.server_context(certificate, key, *self._files.client_cas, profile=self._files.profile)
         if context.verify_mode is ssl.CERT_OPTIONAL:
             leave_verdict_to_application(context)
+        send_own_chain_only(context)
         return context
 
     def _choose(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:

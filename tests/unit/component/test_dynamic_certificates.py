@@ -104,6 +104,22 @@ async def test_a_renewed_certificate_counts_for_its_names(pki: Path, tmp_path: P
         assert await shown(port, "localhost") == "default"
 
 
+async def test_a_client_gets_what_the_file_holds_though_the_server_knows_its_authority(pki: Path, tmp_path: Path) -> None:
+    async def chain(certificate: Path) -> list[str]:
+        certificates = ServingCertificates(Files(certificate, pki / "default.key", (pki / "ca.crt",)))
+        async with serves(certificates) as port:
+            context = tls.client_context(insecure=True)
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+            sent = writer.get_extra_info("ssl_object")._sslobj.get_unverified_chain()
+            writer.close()
+            return [x509.parse(each.public_bytes(2)).common_name for each in sent]
+
+    assert await chain(pki / "default.crt") == ["default"]
+    both = tmp_path / "both.crt"
+    both.write_bytes((pki / "default.crt").read_bytes() + (pki / "ca.crt").read_bytes())
+    assert await chain(both) == ["default", "test-ca"]
+
+
 async def test_old_clients_are_refused_where_only_tls_1_3_is_offered(pki: Path) -> None:
     files = Files(pki / "default.crt", pki / "default.key", profile=tls.profile("VersionTLS13"))
     old = tls.client_context(insecure=True)
