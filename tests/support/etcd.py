@@ -11,8 +11,10 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -140,6 +142,20 @@ class Etcd:
         if done.returncode:
             raise AssertionError(f"etcdctl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
+
+    def handled(self, method: str) -> int:
+        """How many calls of a gRPC method (``Range``, ``Txn``) the members have answered, whoever asked."""
+        context = None
+        if self.tls:
+            context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+            context.load_cert_chain(self.folder / "root.crt", self.folder / "root.key")
+        total = 0.0
+        for member in self.members:
+            with urllib.request.urlopen(f"{member.url}/metrics", context=context, timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+            counted = (each for each in lines if each.startswith("grpc_server_handled_total") and f'method="{method}"' in each)
+            total += sum(float(each.rpartition(" ")[2]) for each in counted)
+        return int(total)
 
     def restore_member(self, member: EtcdMember, snapshot: Path) -> None:
         """etcd's own restore of ``etcdctl snapshot save``, into a member that has no data."""

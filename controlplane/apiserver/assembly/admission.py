@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from component.featuregates import Gates
 from controlplane.apiserver.admission import catalog, configuration
 from controlplane.apiserver.admission.chain import AdmissionChain
-from controlplane.apiserver.admission.interface import Lookup
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
-from controlplane.apiserver.assembly.resources import listing_in, namespace_maker, status_writer
+from controlplane.apiserver.assembly.resources import cached_listing_in, cached_lookup_in, namespace_maker, status_writer
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Admission
 from controlplane.apiserver.registry.store import Store
@@ -17,7 +16,6 @@ def chain_for(
     config: Admission,
     features: Gates,
     stores: Mapping[str, Store],
-    lookup: Lookup,
     authorizer: Authorizer,
     dial: catalog.Dial,
     metrics: AdmissionMetrics | None = None,
@@ -26,5 +24,6 @@ def chain_for(
     settings = configuration.load(config.file) if config.file is not None else {}
     metrics = metrics or AdmissionMetrics()
     makes = namespace_maker(stores)
-    tools = catalog.Tools(lookup, listing_in(stores), authorizer, status_writer(stores), settings, features, dial, makes, metrics)
+    reads = cached_lookup_in(stores), cached_listing_in(stores)
+    tools = catalog.Tools(*reads, authorizer, status_writer(stores), settings, features, dial, makes, metrics)
     return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)), metrics)

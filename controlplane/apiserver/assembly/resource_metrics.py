@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import aiohttp
 
 from component.clock import Clock, RealClock
-from controlplane.apiserver.assembly.resources import listing_in
+from controlplane.apiserver.assembly.resources import cached_listing_in
 from controlplane.apiserver.config import Config
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
 from controlplane.apiserver.registry.store import Store
@@ -25,7 +25,7 @@ def made(config: Config, stores: Mapping[str, Store], kubelets: Kubelets, clock:
     """The resources as stores; none where they are not wanted."""
     if not config.resource_metrics:
         return ()
-    clock, listing = clock or RealClock(), listing_in(stores)
+    clock, listing = clock or RealClock(), cached_listing_in(stores)
 
     async def names() -> list[str]:
         return [node["metadata"]["name"] for node in await listing("nodes", "")]

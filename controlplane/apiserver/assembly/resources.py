@@ -22,7 +22,7 @@ from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.endpoints.subresource import BINDINGS, write_by_body
 from controlplane.apiserver.endpoints.token import create_token
 from controlplane.apiserver.endpoints.watch import OpenWatches
-from controlplane.apiserver.registry.store import Store
+from controlplane.apiserver.registry.store import CACHED, Store
 from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Strategy
 from controlplane.apiserver.registry.update import STATUS
 from controlplane.apiserver.routing import Endpoint, Routes, routes_of
@@ -43,7 +43,7 @@ def stores_for(strategies: Sequence[Strategy], caches: Caches) -> dict[str, Stor
 
 
 def lookup_in(stores: Mapping[str, Store]) -> Lookup:
-    """Reads single objects for admission and authentication, from the caches."""
+    """Reads single objects as they are now, for answers to requests."""
 
     async def lookup(resource: str, namespace: str, name: str) -> Object | None:
         store = stores.get(resource)
@@ -57,14 +57,34 @@ def lookup_in(stores: Mapping[str, Store]) -> Lookup:
     return lookup
 
 
-def listing_in(stores: Mapping[str, Store]) -> Listing:
-    """Reads all objects of a namespace, for admission."""
+def cached_lookup_in(stores: Mapping[str, Store]) -> Lookup:
+    """Reads single objects for admission and authentication: what the cache holds, and only what it lacks as of now.
+
+    So do upstream's informers with a live look-up behind them. What this server has acknowledged is in its caches; what another
+    server over the same etcd has changed may be some milliseconds old, which spares each request a question to etcd.
+    """
+    latest = lookup_in(stores)
+
+    async def lookup(resource: str, namespace: str, name: str) -> Object | None:
+        store = stores.get(resource)
+        if store is None or not name:
+            return None
+        try:
+            return (await store.objects.get(store.key(namespace, name), CACHED)).decode()
+        except KeyError:
+            return await latest(resource, namespace, name)
+
+    return lookup
+
+
+def cached_listing_in(stores: Mapping[str, Store]) -> Listing:
+    """Reads all objects of a namespace, for admission: what the cache holds, as upstream's informers."""
 
     async def listing(resource: str, namespace: str) -> list[Object]:
         store = stores.get(resource)
         if store is None:
             return []
-        found = await store.list(namespace, ListOptions())
+        found = await store.list(namespace, ListOptions(resource_version=CACHED))
         return [entry.decode() for entry in found.entries]
 
     return listing

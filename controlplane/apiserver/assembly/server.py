@@ -260,7 +260,8 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     stores = base.stores
     lookup = resources.lookup_in(stores)
     note_use = resources.use_of_tokens(stores)
-    believed = identity.believed(config.identity, lookup, live.remote.tokens, note_use, server, config.features)
+    cached = resources.cached_lookup_in(stores)
+    believed = identity.believed(config.identity, cached, live.remote.tokens, note_use, server, config.features)
     base.metrics.collectors.register(believed.issuers.metrics)
     authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
@@ -268,7 +269,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     components = ComponentStatuses(_probes(base.backend))
     metrics = AdmissionMetrics()
     base.metrics.collectors.register(metrics)
-    admission = chain_for(config.admission, config.features, stores, lookup, authorizer, live.dial, metrics)
+    admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics)
     serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

@@ -42,7 +42,7 @@ Change = Callable[[Object], Awaitable[Object | None]]
 """From a copy of the stored object to the wanted one; None leaves it as it is."""
 
 _TRIES = 1_000  # lost races before a writer is told to come back; somebody wins each, so upstream sets no bound at all
-_CACHED = "0"  # the resourceVersion that asks for what the cache holds, however old
+CACHED = "0"  # the resourceVersion that asks for what the cache holds, however old
 _NAME_TRIES = 8  # generated names that were taken
 
 
@@ -193,12 +193,12 @@ class Store:
         It begins with what the cache holds, as upstream does: the write itself proves that this was the newest. What ends
         without a write, a refusal or nothing to do, counts only for an object that was asked for.
         """
-        key, version = self.key(ctx.namespace, ctx.name), "" if ctx.dry_run else _CACHED
+        key, version = self.key(ctx.namespace, ctx.name), "" if ctx.dry_run else CACHED
         for _ in range(_TRIES):
             try:
                 entry = await self.objects.get(key, version)
             except KeyError:
-                if version == _CACHED:
+                if version == CACHED:
                     version = ""
                     continue
                 if on_missing is None:
@@ -208,12 +208,12 @@ class Store:
                     raise self.not_found(ctx.name) from None
                 return await self.create(ctx, made, admit), True
             try:
-                return await self._update_once(ctx, entry, change, admit, write, may_be_old=version == _CACHED), False
+                return await self._update_once(ctx, entry, change, admit, write, may_be_old=version == CACHED), False
             except _RacedError as raced:
                 version = await _settled(raced)
             except errors.StatusError as refusal:
                 # what is not a refusal may have been written: to begin again would be to do it twice
-                if version != _CACHED or refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR or not await self._is_old(entry):
+                if version != CACHED or refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR or not await self._is_old(entry):
                     raise
                 version = ""
         raise errors.server_timeout(self.info.plural, ctx.verb, 1, self.info.gvk.group)

@@ -67,6 +67,18 @@ async def test_keys_and_values_are_upstreams(servers: list[TestServer], etcd: Et
     assert (await server.request("GET", "/readyz")).status == 200
 
 
+async def test_admission_asks_etcd_only_for_what_its_cache_lacks(servers: list[TestServer], etcd: Etcd) -> None:
+    first, second = servers
+    made = await second.request("POST", "/api/v1/namespaces", {"metadata": {"name": "fresh"}})
+    assert made.status == 201
+    body = config_map("at-once")
+    assert (await first.request("POST", "/api/v1/namespaces/fresh/configmaps", body)).status == 201, "found in etcd itself"
+    before = etcd.handled("Range")
+    for number in range(150):
+        assert (await first.request("POST", f"{NAMESPACE}/configmaps", config_map(f"asked-{number}"))).status == 201
+    assert etcd.handled("Range") - before < 75, "more than the servers ask for on their own account"
+
+
 async def test_what_one_server_writes_the_other_reads_at_once(servers: list[TestServer]) -> None:
     first, second = servers
     for number in range(20):
