@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controlplane.apiserver.endpoints.fanout import AT_ONCE, CROWD, PACE, Fanout
+from controlplane.apiserver.endpoints.fanout import AT_ONCE, CROWD, PACES, PART, Fanout
 
 
 class Recorder:
@@ -64,9 +64,39 @@ async def test_few_are_served_at_once_every_time() -> None:
         assert said == [(number, 1) for number in range(CROWD - 1)]
 
 
+class Processor:
+    """Time of the processor: every look at it takes the same."""
+
+    def __init__(self, step: float) -> None:
+        self._step, self._now = step, 0.0
+
+    def __call__(self) -> float:
+        self._now += self._step
+        return self._now
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("each", "pace"),
+    [(PACES[0] * PART / 2, PACES[0]), (PACES[0] * PART * 5, PACES[0] * 5), (PACES[1] * PART * 2, PACES[1])],
+    ids=["cheap", "dear", "very dear"],
+)
+async def test_a_crowd_is_written_to_as_often_as_its_part_of_the_time_allows(each: float, pace: float) -> None:
+    fanout, said = Fanout(Processor(each)), list[tuple[int, int]]()
+    crowd = [Recorder(said, number, fanout) for number in range(CROWD)]
+    await asyncio.sleep(1)
+    for _ in range(2):
+        for sender in crowd:
+            sender.event()
+        await asyncio.sleep(pace * 0.49)
+    assert said == [(number, 1) for number in range(CROWD)]
+    await asyncio.sleep(pace * 0.04)
+    assert said[CROWD:] == [(number, 1) for number in range(CROWD)]
+
+
 @pytest.mark.looptime
 async def test_a_crowd_gets_the_first_event_at_once_and_the_next_ones_together() -> None:
-    fanout, said = Fanout(), list[tuple[int, int]]()
+    fanout, said = Fanout(Processor(0)), list[tuple[int, int]]()
     crowd = [Recorder(said, number, fanout) for number in range(CROWD)]
     await asyncio.sleep(1)
     for sender in crowd:
@@ -77,16 +107,16 @@ async def test_a_crowd_gets_the_first_event_at_once_and_the_next_ones_together()
     for _ in range(3):
         for sender in crowd:
             sender.event()
-        await asyncio.sleep(PACE / 4)
+        await asyncio.sleep(PACES[0] / 4)
     assert said == []
     alone = Recorder(said, -1, fanout)  # was not served lately
     alone.event()
     await asyncio.sleep(0)
     assert said == [(-1, 1)]
-    await asyncio.sleep(PACE / 2)
+    await asyncio.sleep(PACES[0] / 2)
     assert said[1:] == [(number, 3) for number in range(CROWD)]
     said.clear()
-    await asyncio.sleep(PACE * 1.01)
+    await asyncio.sleep(PACES[0] * 1.01)
     crowd[0].event()
     await asyncio.sleep(0)
     assert said == [(0, 1)]
