@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node
+.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node bench-watch
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -65,6 +65,9 @@ bench-pods: setup-dev ## pods from create to Ready and from delete to gone, on a
 
 bench-node: setup-dev ## what PODS (50) idle pods with probes cost the kubelet, and whether they stay Ready for MINUTES (1 unless given; root)
 	@.venv/bin/python -m bench.node --pods $(or $(PODS),50) --minutes $(if $(filter command environment,$(firstword $(origin MINUTES))),$(MINUTES),1)
+
+bench-watch: setup-dev ## what one event costs with a hundred watchers, on SQLite and on etcd, on a quiet machine (PEER=1: upstream beside us; root)
+	@.venv/bin/python -m bench.watch --etcd $(if $(PEER),--peer)
 
 misbehave: setup-dev ## what one misbehaving client does to everybody else, measured (MISBEHAVE="--seconds 60")
 	@.venv/bin/python -m tests.robustness.misbehave $(MISBEHAVE)
