@@ -83,13 +83,10 @@ PORTIONS = (5_000, 10, 400)  # new objects to a young collection, of those to a 
 def settle_memory() -> None:
     """After start: collect once, then keep what lives out of later collections, and hand free pages back.
 
-    A full collection over a large informer cache stops the loop for a fifth of a second; frozen objects are skipped. What comes
-    later is collected in small portions: looking at an object takes half a microsecond, so that the middle generation, which is
-    50,000 objects when its turn comes, takes as long as a long request. Ten thousand watches are two million objects.
+    A full collection over a large informer cache stops the loop for a fifth of a second; frozen objects are skipped.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*PORTIONS)
     with contextlib.suppress(OSError, AttributeError):
         import ctypes
 
@@ -107,6 +104,9 @@ def _raise_file_limit() -> None:
 def _execute(daemons: Sequence[tuple[Daemon, dict[str, Any]]]) -> int:
     first = daemons[0][1]
     logs.setup(first.get("verbosity", 0), first.get("logging_format", "text"))
+    # Garbage is collected in small portions: looking at an object takes half a microsecond, so that the middle generation, which
+    # is 50,000 objects when its turn comes, takes as long as a long request. Ten thousand watches are two million objects.
+    gc.set_threshold(*PORTIONS)
     _raise_file_limit()
     try:
         import uvloop
