@@ -175,10 +175,13 @@ class Trial:
         if not self.seen.began:
             return
         pods.most, pods.least_ready = max(pods.most, len(pods.wanted)), min(pods.least_ready, pods.ready)
+        faults = []
         if len(pods.wanted) > bounds.most:
-            self.seen.faults.append(f"{len(pods.wanted)} pods where {bounds.most} are allowed ({bounds})")
+            faults.append(f"{len(pods.wanted)} pods where {bounds.most} are allowed ({bounds})")
         if pods.ready < bounds.least_ready:
-            self.seen.faults.append(f"{pods.ready} ready pods where {bounds.least_ready} are needed ({bounds})")
+            faults.append(f"{pods.ready} ready pods where {bounds.least_ready} are needed ({bounds})")
+        if faults:
+            self.seen.faults += faults
             self.seen.stories.append((time.monotonic() - self.seen.began, list(pods.story)))
 
     # ------------------------------------------------------------------ trouble
@@ -345,8 +348,8 @@ def verdict(seen: Seen) -> tuple[bool, list[str]]:
     shown = ", ".join(f"{kind} {took:.1f} s" for kind, took in slow.items())
     lines.append(f"Deployment: {len(seen.changes)} changes, right again after at most {shown}")
     lines += [f"BROKEN: {each}" for each in wrong]
-    for when, story in seen.stories[:1]:
-        lines += [f"before the first fault, at {when:.1f} s:", *(f"  {each}" for each in story)]
+    for when, story in seen.stories[:3]:
+        lines += [f"before a fault, at {when:.1f} s:", *(f"  {each}" for each in story)]
     return not wrong, lines
 
 

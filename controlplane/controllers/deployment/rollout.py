@@ -34,12 +34,21 @@ class Resize:
 
 
 def initial_size(deployment: Deployment, sets: Sequence[Object], new: Object | None) -> int:
-    """How large the new set may be now: all that is wanted, or what ``maxSurge`` leaves room for."""
+    """How large the new set may be now: all that is wanted, or what ``maxSurge`` leaves room for.
+
+    Pods that a set is still to delete take room: upstream counts what sets are told, and surges further for a moment when the
+    new set makes its pods sooner than the old one deletes.
+    """
     if strategy(deployment) != "RollingUpdate":
         return wanted(deployment)
     held = wanted(new) if new is not None else 0
-    room = wanted(deployment) + max_surge(deployment) - total(sets)
+    room = wanted(deployment) + max_surge(deployment) - sum(map(_present, sets))
     return held + min(room, wanted(deployment) - held) if room > 0 else held
+
+
+def _present(replica_set: Object) -> int:
+    """Pods that there are or will be, terminating ones aside."""
+    return max(wanted(replica_set), reported(replica_set, "replicas"))
 
 
 def grow_new(deployment: Deployment, new: Object, old: Sequence[Object]) -> list[Resize]:

@@ -115,6 +115,24 @@ def test_what_old_sets_report_late_leaves_enough(replicas: int, surge: int, unav
         fresh["status"]["availableReplicas"] = min(fresh["status"]["availableReplicas"] + more, fresh["spec"]["replicas"])
 
 
+@given(st.integers(1, 9), st.integers(0, 4), st.integers(0, 4), st.text("DONon", min_size=40, max_size=40))
+def test_there_are_never_more_pods_than_surge_allows(replicas: int, surge: int, unavailable: int, turns: str) -> None:
+    """The Deployment's loop (D), each set's loop making or deleting pods (O, N) and saying so (o, n), in any order."""
+    web = deployment(replicas, surge, unavailable if surge else max(unavailable, 1))
+    old, fresh = replica_set("old", replicas), replica_set("new", 0)
+    pods = {"old": replicas, "new": 0}
+    for turn in turns:
+        if turn == "D":
+            for step in rollout.grow_new(web, fresh, [old]) or rollout.shrink_old(web, fresh, [old]):
+                step.replica_set["spec"]["replicas"] = step.replicas
+        for each, acts, says in ((old, "O", "o"), (fresh, "N", "n")):
+            if turn == acts:
+                pods[name_of(each)] = each["spec"]["replicas"]
+            elif turn == says:
+                each["status"] = {"replicas": pods[name_of(each)], "availableReplicas": pods[name_of(each)]}
+        assert sum(pods.values()) <= replicas + surge
+
+
 def test_a_rolling_update_ends() -> None:
     """Play the controller against pods that become available at once: never below the minimum, never above the maximum."""
     wanted = deployment(10, "25%", "25%")
@@ -125,7 +143,7 @@ def test_a_rolling_update_ends() -> None:
             break
         for step in steps:
             step.replica_set["spec"]["replicas"] = step.replicas
-            step.replica_set["status"]["availableReplicas"] = step.replicas
+            step.replica_set["status"] = {"availableReplicas": step.replicas, "replicas": step.replicas}
         total = new["spec"]["replicas"] + old["spec"]["replicas"]
         assert 8 <= total <= 13
     assert (new["spec"]["replicas"], old["spec"]["replicas"]) == (10, 0)
