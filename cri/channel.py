@@ -1,7 +1,7 @@
 """One connection to a runtime's socket, shared by ``runtime.py`` and ``images.py``.
 
-gRPC reconnects by itself, with the short back-off set here: a restarted containerd is found again within a second, and
-calls made meanwhile fail at once with :class:`UnavailableError`, so that pod workers back off instead of hanging.
+gRPC reconnects by itself (``component.local_grpc``): a restarted containerd is found again within a second, and calls made
+meanwhile fail at once with :class:`UnavailableError`, so that pod workers back off instead of hanging.
 """
 
 import asyncio
@@ -11,21 +11,13 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from component.local_grpc import local_channel
 from cri import errors
 
 _MAX_MESSAGE = 16 << 20  # gRPC's default of 4 MiB is too small for ListContainers on a full node
+_SIZES = (("grpc.max_receive_message_length", _MAX_MESSAGE), ("grpc.max_send_message_length", _MAX_MESSAGE))
 _MAX_IN_FLIGHT = 256  # grpc.aio cancels calls at random near 2,000; stops that wait for grace periods hold their place
 
-_OPTIONS = [
-    ("grpc.max_receive_message_length", _MAX_MESSAGE),
-    ("grpc.max_send_message_length", _MAX_MESSAGE),
-    ("grpc.default_authority", "localhost"),  # Go's server refuses the escaped socket path as an authority
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # how long an attempt may take, despite its name: a busy runtime needs its time
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-]
 
 _CLASSES: dict[str, type[errors.RuntimeServiceError]] = {
     "NOT_FOUND": errors.NotFoundError,
@@ -44,7 +36,7 @@ class Channel:
     def __init__(self, endpoint: str) -> None:
         """``endpoint`` is ``unix:///path`` or a bare path, as in ``--container-runtime-endpoint``."""
         self.target = endpoint_target(endpoint)
-        self.raw = grpc.aio.insecure_channel(self.target, options=_OPTIONS)
+        self.raw = local_channel(self.target, *_SIZES)
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
 
     async def call(self, method: Callable[..., Awaitable[Response]], request: Any, timeout: float | None) -> Response:

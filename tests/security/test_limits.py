@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.daemons import Bench, Daemon, bench
 
-SECONDS, MEGABYTES = 1.0, 50.0
+SECONDS, MEGABYTES = 2.0, 50.0
 LIMIT = 3 << 20
 MAPS = "/api/v1/namespaces/default/configmaps"
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"

@@ -17,6 +17,7 @@ import grpc.aio
 
 from component import logs
 from component.clock import Clock
+from component.local_grpc import local_channel
 from node.kubelet.pluginregistration.api import registration_v1_pb2 as pb
 from node.kubelet.pluginregistration.api import registration_v1_pb2_grpc as services
 
@@ -101,7 +102,7 @@ class PluginWatcher:
             held.pause = min(held.pause * 2, _LONGEST_PAUSE)
 
     async def _register(self, path: Path, held: _Found) -> None:
-        async with grpc.aio.insecure_channel(f"unix:{path}", options=[("grpc.default_authority", "localhost")]) as channel:
+        async with local_channel(f"unix:{path}") as channel:
             stub = services.RegistrationStub(channel)  # type: ignore[no-untyped-call]
             info = await stub.GetInfo(pb.InfoRequest(), timeout=_ANSWER_SECONDS)
             held.type, held.name, held.endpoint = info.type, info.name, info.endpoint or str(path)

@@ -7,17 +7,9 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
+from component.local_grpc import local_channel
 from controlplane.apiserver.storage.encryption.api import kms_v2_pb2, kms_v2_pb2_grpc
 from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError
-
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),  # Go's server refuses the escaped socket path as an authority
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,7 @@ class GrpcService:
         """``endpoint`` is ``unix:///path``, or ``unix:///@name`` (an abstract socket); ``timeout``: seconds for each call."""
         path = endpoint.removeprefix("unix://")
         target = f"unix-abstract:{path[2:]}" if path.startswith("/@") else f"unix:{path}"
-        self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        self._channel = local_channel(target)
         make_stub: Any = kms_v2_pb2_grpc.KeyManagementServiceStub  # generated without types
         self._stub = make_stub(self._channel)
         self._timeout = timeout

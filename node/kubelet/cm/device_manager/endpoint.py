@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from component.local_grpc import local_channel
 from node.kubelet.cm.device_manager.api import deviceplugin_v1beta1_pb2 as pb
 from node.kubelet.cm.device_manager.api import deviceplugin_v1beta1_pb2_grpc as services
 from node.kubelet.cm.device_manager.decide import Question
@@ -23,13 +24,6 @@ from node.kubelet.sockets import is_socket
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
 _PRE_START_SECONDS = 30.0
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-]
 
 
 class PluginError(Exception):
@@ -56,7 +50,7 @@ class Endpoint:
     async def connect(cls, resource: str, path: Path) -> "Endpoint":
         """Reach the plugin and ask what it wants. Raises PluginError."""
         check_socket(path)
-        channel = grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+        channel = local_channel(f"unix:{path}")
         try:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):

@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from component.clock import Clock
+from component.local_grpc import local_channel
 from node.kubelet.cm.dra.api import dra_v1_pb2 as pb
 from node.kubelet.cm.dra.metrics import DraMetrics
 from node.kubelet.cm.interface import DraError
@@ -20,13 +21,6 @@ SERVICES = (V1, V1BETA1)
 """As drivers name them when they register."""
 CALL_SECONDS = 45.0
 _PACKAGE = "k8s.io.kubelet.pkg.apis.dra"
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-]
 _UP = grpc.ChannelConnectivity.READY
 
 
@@ -38,7 +32,7 @@ class Plugin:
         self.connected = False
         self._clock, self._metrics = clock, metrics
         self._service = f"/{_PACKAGE}.{service}"
-        self._channel = grpc.aio.insecure_channel(f"unix:{endpoint}", options=_OPTIONS)
+        self._channel = local_channel(f"unix:{endpoint}")
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Keep ``connected`` true to the facts, and say when it changes, until cancelled."""

@@ -10,18 +10,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from component.local_grpc import local_channel
 from node.kubelet.interface import VolumeError
 from node.kubelet.volumes.csi.api import csi_v1_pb2 as pb
 from node.kubelet.volumes.csi.api import csi_v1_pb2_grpc as services
 
 CALL_SECONDS = 120.0
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-]
 Capability = pb.NodeServiceCapability.RPC
 Strings = Mapping[str, str]
 
@@ -42,7 +36,7 @@ class Driver:
 
     def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.endpoint = name, endpoint
-        self._channel = grpc.aio.insecure_channel(f"unix:{endpoint}", options=_OPTIONS)
+        self._channel = local_channel(f"unix:{endpoint}")
         self._node = services.NodeStub(self._channel)  # type: ignore[no-untyped-call]
         self._capabilities: frozenset[int] | None = None
 
