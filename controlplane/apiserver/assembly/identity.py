@@ -22,6 +22,7 @@ from controlplane.apiserver.authentication.request_header import HeaderNames, Re
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authentication.static_token import StaticTokens
 from controlplane.apiserver.authentication.token_issuer import TokenIssuer
+from controlplane.apiserver.authentication.token_uses import TokenUses
 from controlplane.apiserver.authentication.union import Authenticated, FirstThen, UnionAuthenticator
 from controlplane.apiserver.authentication.x509 import ClientCertificates
 from controlplane.apiserver.config import Identity
@@ -40,6 +41,7 @@ class Believed:
     bundles: tuple[CaBundle, ...]  # the files of client CAs, to be watched
     issuers: Issuers
     anonymous: Anonymous
+    uses: TokenUses
 
     async def reconfigure(self, config: Identity, data: bytes) -> None:
         """Take up a changed AuthenticationConfiguration. Raises OperatorError and changes nothing when it cannot be used."""
@@ -71,7 +73,8 @@ def believed(
     if issuer is not None and all(key.key_id != issuer.verification.key_id for key in keys):
         keys.append(issuer.verification)
     audiences = config.api_audiences or config.service_account_issuers
-    accounts = ServiceAccountTokens(keys, config.service_account_issuers, audiences, lookup) if keys else None
+    uses = TokenUses()
+    accounts = ServiceAccountTokens(keys, config.service_account_issuers, audiences, lookup, uses) if keys else None
     bearer: list[Authenticator] = []
     if config.token_file is not None:
         with reading("--token-auth-file", config.token_file):
@@ -79,7 +82,7 @@ def believed(
     if config.bootstrap_tokens:
         bearer.append(BootstrapTokens(lookup))
     if accounts is not None:
-        bearer += [accounts, LegacyTokens(keys, lookup, note)]
+        bearer += [accounts, LegacyTokens(keys, lookup, note, uses)]
     for known in config.jwt_issuers:
         if accounts is not None and known.url in config.service_account_issuers:
             raise OperatorError(
@@ -106,7 +109,7 @@ def believed(
     everything: Authenticator = Authenticated(UnionAuthenticator([*first, *bearer]))
     anonymous = Anonymous(config.anonymous, config.anonymous_paths)
     everything = FirstThen(everything, anonymous)
-    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences), tuple(bundles), issuers, anonymous)
+    return Believed(everything, tokens, accounts, issuer, keys, tuple(audiences), tuple(bundles), issuers, anonymous, uses)
 
 
 @contextlib.contextmanager

@@ -263,6 +263,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     cached = resources.cached_lookup_in(stores)
     believed = identity.believed(config.identity, cached, live.remote.tokens, note_use, server, config.features)
     base.metrics.collectors.register(believed.issuers.metrics)
+    base.metrics.collectors.register(believed.uses)
     authorizer = live.authorizers.authorizer
     judges = Judges(believed.tokens, believed.service_accounts, authorizer, believed.audiences, schemas)
     streams = connect.endpoints(lookup, live.kubelets, authorize(authorizer, "create"), live.streams)

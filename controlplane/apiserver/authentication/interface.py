@@ -22,6 +22,17 @@ ALL_AUTHENTICATED = "system:authenticated"
 
 
 @dataclass(frozen=True, slots=True)
+class Remarks:
+    """What authenticators have to say of credentials, whether they accept them or not: for the audit log, and for the client."""
+
+    annotations: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.annotations or self.warnings)
+
+
+@dataclass(frozen=True, slots=True)
 class Credentials:
     """What a request and its connection carry that can prove an identity."""
 
@@ -31,6 +42,7 @@ class Credentials:
     connection: dict[str, Any] = field(default_factory=dict)  # a cache that lives as long as the connection
     path: str = ""  # of the request
     intermediates: tuple[bytes, ...] = ()  # DER, what the client sent with its certificate
+    remarks: Remarks = field(default_factory=Remarks)
 
 
 class AuthenticationFailed(Exception):  # noqa: N818 - the word of the contract

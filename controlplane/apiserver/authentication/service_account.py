@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from apimachinery.times import parse_time
-from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
+from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, Remarks, UserInfo
 from controlplane.apiserver.authentication.keys import VerificationKey
+from controlplane.apiserver.authentication.token_uses import STALE, VALID, TokenUses
 
 Lookup = Callable[[str, str, str], Awaitable[dict[str, Any] | None]]
 """``await lookup("pods", namespace, name)``: the object, or None when there is none."""
@@ -25,7 +26,15 @@ LEEWAY_SECONDS = 60.0  # that a token outlives the end of what it is bound to, w
 class ServiceAccountTokens:
     """``audiences`` of which a token must name one; ``issuers`` of which it must come from one."""
 
-    def __init__(self, keys: Sequence[VerificationKey], issuers: Sequence[str], audiences: Sequence[str], lookup: Lookup) -> None:
+    def __init__(
+        self,
+        keys: Sequence[VerificationKey],
+        issuers: Sequence[str],
+        audiences: Sequence[str],
+        lookup: Lookup,
+        uses: TokenUses | None = None,
+    ) -> None:
+        self._uses = uses or TokenUses()
         self._keys = {known.key_id: known for known in keys}
         self._issuers, self._audiences, self._lookup = tuple(issuers), tuple(audiences), lookup
         self._proven: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
@@ -33,10 +42,12 @@ class ServiceAccountTokens:
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         if credentials.bearer_token is None:
             return None
-        found = await self.review(credentials.bearer_token, self._audiences)
+        found = await self.review(credentials.bearer_token, self._audiences, credentials.remarks)
         return found[0] if found else None
 
-    async def review(self, token: str, audiences: Sequence[str]) -> tuple[UserInfo, list[str]] | None:
+    async def review(
+        self, token: str, audiences: Sequence[str], remarks: Remarks | None = None
+    ) -> tuple[UserInfo, list[str]] | None:
         """The user and which of ``audiences`` the token is for; None when it is no token of ours."""
         if token.count(".") != 2:
             return None
@@ -50,8 +61,20 @@ class ServiceAccountTokens:
             if len(self._proven) > _REMEMBERED:
                 self._proven.popitem(last=False)
         user = await self._user(claims)
+        self._note_age(claims, remarks)
         named = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
         return user, [audience for audience in audiences if audience in named]
+
+    def _note_age(self, claims: dict[str, Any], remarks: Remarks | None) -> None:
+        """A token whose life was extended should have been renewed long before its end: who still uses it is told of."""
+        warn_after = (claims.get(PRIVATE_CLAIM) or {}).get("warnafter")
+        if not warn_after:
+            return
+        late = int(time.time()) - int(warn_after)
+        self._uses.counts[STALE if late > 0 else VALID] += 1
+        if late > 0 and remarks is not None:
+            text = f"subject: {claims['sub']}, seconds after warning threshold: {late}"
+            remarks.annotations["authentication.k8s.io/stale-token"] = text
 
     def _proof(self, token: str, audiences: Sequence[str]) -> dict[str, Any] | None:
         import jwt

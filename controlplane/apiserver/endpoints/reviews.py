@@ -7,7 +7,7 @@ from typing import Any
 from apimachinery import errors, fieldpath, fields
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.schema import Schemas
-from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, Remarks, UserInfo
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authorization.interface import Attributes, Decision
 from controlplane.apiserver.authorization.rules import rule_value
@@ -76,11 +76,12 @@ async def _token(call: Call, spec: Object, judges: Judges) -> Object:
         raise errors.bad_request("token is required for TokenReview in authentication")
     audiences = spec.get("audiences") or list(judges.audiences)
     try:
-        found = await judges.service_accounts.review(token, audiences) if judges.service_accounts else None
+        remarks = Remarks(call.annotations, call.warnings)
+        found = await judges.service_accounts.review(token, audiences, remarks) if judges.service_accounts else None
         if found is not None:
             user, named = found
             return {"authenticated": True, "user": user_value(user), "audiences": named}
-        other = await judges.tokens.authenticate(Credentials(bearer_token=token))
+        other = await judges.tokens.authenticate(Credentials(bearer_token=token, remarks=remarks))
     except AuthenticationFailed as failure:
         return {"user": {}, "error": str(failure)}
     if other is None:

@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Sequence
 from apimachinery import errors
 from component.streams.upgrade import BEARER_PREFIX
 from component.tls import peer_chain
-from controlplane.apiserver.authentication.interface import ANONYMOUS, AuthenticationFailed, Authenticator, Credentials, UserInfo
+from controlplane.apiserver.authentication.interface import (
+    ANONYMOUS,
+    AuthenticationFailed,
+    Authenticator,
+    Credentials,
+    Remarks,
+    UserInfo,
+)
 from controlplane.apiserver.filters.access_metrics import ERROR, FAILURE, SUCCESS, AccessMetrics, user_group
 from controlplane.apiserver.filters.interface import Filter
 from controlplane.apiserver.wire.call import Call
@@ -32,11 +39,13 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (),
         for header in elsewhere:
             if header in call.headers:
                 return identify(call, call.headers.get("Authorization"), remember=False)
-        known: tuple[str | None, UserInfo, float, str] | None = memory.get("user")
+        known: tuple[str | None, UserInfo, float, str, Remarks | None] | None = memory.get("user")
         authorization = call.headers.get("Authorization")
         if known is not None and known[0] == authorization and known[2] > time.monotonic():
             call.user = known[1]
             metrics.remembered(known[3])
+            if known[4] is not None:
+                _tell(call, known[4])
             return None
         return identify(call, authorization, remember=True)
 
@@ -46,15 +55,17 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (),
         if _PEER not in memory:
             memory[_PEER] = _peer_certificates(call)
         certificate, others = memory[_PEER]
+        remarks = Remarks()
         try:
             token = bearer_token(call, authorization)
-            credentials = Credentials(certificate, token, call.headers, memory, call.path, others)
+            credentials = Credentials(certificate, token, call.headers, memory, call.path, others, remarks)
             user = await authenticator.authenticate(credentials)
         except AuthenticationFailed as failure:
             call.annotations["authentication.k8s.io/failure"] = str(failure)
             user, result = None, ERROR
         except UnicodeEncodeError:  # a header in no character set: nobody has such a token
             user = None
+        _tell(call, remarks)
         metrics.recognised(result if user is None else SUCCESS, time.perf_counter() - begun)
         if user is None:
             raise errors.unauthorized()
@@ -62,9 +73,15 @@ def authenticate(authenticator: Authenticator, user_headers: Sequence[str] = (),
         group = user_group(user.name)
         metrics.users[group] += 1
         if remember and user is not ANONYMOUS:  # who may be anonymous can depend on the path
-            memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL, group)
+            memory["user"] = (authorization, user, time.monotonic() + TOKEN_TTL, group, remarks or None)
 
     return step
+
+
+def _tell(call: Call, remarks: Remarks) -> None:
+    if remarks:
+        call.annotations.update(remarks.annotations)
+        call.warnings += remarks.warnings
 
 
 def _peer_certificates(call: Call) -> tuple[bytes | None, tuple[bytes, ...]]:
