@@ -25,6 +25,7 @@ from cli.cluster import containerd, plan, processes
 from cli.cluster.layout import Layout
 from cli.cluster.settings import load
 from tests.support.cluster import Cluster, environment, running_cluster
+from tests.support.daemons import processor_seconds
 
 TCP = {"tcpSocket": {"port": PORT}}
 HTTP = {"httpGet": {"port": PORT, "path": "/cgi-bin/index.cgi"}}
@@ -155,11 +156,6 @@ def tell(cluster: Cluster, flaps: list[str]) -> None:
     ready = sum(status["ready"] for status in statuses)
     print(f"{len(statuses)} pods, {ready} ready, {sum(status['restartCount'] for status in statuses)} restarts")
     print(f"seen not to be Ready: {len(flaps)} times {sorted(set(flaps))}")
-
-
-def processor_seconds(pid: int) -> float:
-    fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> str:

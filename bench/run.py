@@ -21,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.peer import PORT, TOKEN, peer_apiserver  # noqa: E402
 from bootstrap.images import busybox_image, write_archive  # noqa: E402
 from tests.support.cluster import ADDRESS, Cluster, running_cluster  # noqa: E402
 
@@ -109,18 +110,12 @@ def peer(cluster: Cluster, tools: Path, wanted: bool) -> Iterator[Any]:
     if not wanted:
         yield list
         return
-    with tempfile.TemporaryDirectory(prefix="pyb-peer-") as folder:
-        subprocess.run(cluster.inside(str(tools / "peer-up"), folder), check=True)
-        pids = [Path(folder, f"{name}.pid").read_text().strip() for name in ("apiserver", "etcd")]
-        url = "https://127.0.0.1:16443"
-        try:
-            yield lambda: run_api_bench(
-                cluster.inside(str(tools / "api-bench"), "peer", url, f"{folder}/ca.crt", "bench-token", ",".join(pids))
-            )
-        finally:
-            for pid in pids:
-                os.kill(int(pid), 15)
-            time.sleep(2)
+    with (
+        tempfile.TemporaryDirectory(prefix="pyb-peer-") as folder,
+        peer_apiserver(tools, Path(folder), cluster.inside) as pids,
+    ):
+        told = f"https://127.0.0.1:{PORT}", f"{folder}/ca.crt", TOKEN, ",".join(map(str, pids))
+        yield lambda: run_api_bench(cluster.inside(str(tools / "api-bench"), "peer", *told))
 
 
 # What each row may cost beside the peer; a row that falls short is explained in docs/performance.md.

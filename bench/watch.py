@@ -12,7 +12,6 @@ import os
 import ssl
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.daemons import bench
+from bench.peer import PORT, TOKEN, peer_apiserver
+from tests.support.daemons import bench, processor_seconds
 from tests.support.etcd import running_etcd
 from tests.support.netns import own_network_namespace
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds that its processes have taken so far."""
-        fields = (Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.pids)
-        return sum(int(each[11]) + int(each[12]) for each in fields) / _TICKS
+        return sum(map(processor_seconds, self.pids))
 
     def connect(self) -> http.client.HTTPSConnection:
         context = ssl._create_unverified_context()
@@ -113,14 +111,8 @@ def ours(name: str, folder: Path, storage: Sequence[str] = (), pids: Sequence[in
 def upstream(folder: Path, tools: Path) -> Iterator[Server]:
     for command in ("link add up0 type veth peer name up1", "link set up0 up", "address add 192.0.2.1/32 dev up0"):
         subprocess.run(["ip", *command.split()], check=True)  # it wants an address that is not loopback's to advertise
-    subprocess.run([str(tools / "peer-up"), str(folder)], check=True, stdout=subprocess.DEVNULL, timeout=60)
-    pids = [int((folder / f"{name}.pid").read_text()) for name in ("apiserver", "etcd")]
-    try:
-        yield Server("peer", 16443, "bench-token", pids)
-    finally:
-        for pid in pids:
-            os.kill(pid, 15)
-        time.sleep(1)
+    with peer_apiserver(tools, folder, lambda *argv: list(argv)) as pids:
+        yield Server("peer", PORT, TOKEN, pids)
 
 
 def main() -> None:
@@ -165,4 +157,4 @@ def measure(servers: Sequence[Server], rounds: int, watchers: int, changes: int)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -112,6 +112,16 @@ class TestServer:
             async with session.post(self.url + path, json=body, headers=headers, ssl=self.tls) as answer:
                 return answer.status
 
+    async def audited(self, audit_id: str) -> Any:
+        """What the audit log says of a request, by the ``Audit-Id`` of its answer; it is written a moment later."""
+        async with asyncio.timeout(5):
+            while True:
+                text = self.audit_log.read_text() if self.audit_log.exists() else ""
+                for event in map(json.loads, text.splitlines()):
+                    if event["auditID"] == audit_id:
+                        return event
+                await asyncio.sleep(0.01)
+
     async def kubectl(self, *arguments: str, stdin: str | None = None, token: str = ADMIN_TOKEN) -> tuple[int, str, str]:
         """Run the stock kubectl; exit code, standard output, standard error."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "KUBECONFIG": str(self.kubeconfig_for(token))}

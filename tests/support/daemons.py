@@ -33,6 +33,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def processor_seconds(pid: int) -> float:
+    """User and system time that a process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass
 class Daemon:
     """A started daemon. ``log`` is its standard error; nothing is expected on its standard output."""

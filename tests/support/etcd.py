@@ -11,7 +11,6 @@
 import json
 import os
 import signal
-import ssl
 import subprocess
 import time
 import urllib.request
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from component import x509
+from component import tls, x509
 from controlplane.apiserver.storage.backends.etcd.api import etcd_v3_pb2 as pb
 from controlplane.apiserver.storage.backends.etcd.backend import EtcdBackend
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
@@ -147,8 +146,8 @@ class Etcd:
         """How many calls of a gRPC method (``Range``, ``Txn``) the members have answered, whoever asked."""
         context = None
         if self.tls:
-            context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
-            context.load_cert_chain(self.folder / "root.crt", self.folder / "root.key")
+            keys = {"certificate": self.folder / "root.crt", "key": self.folder / "root.key"}
+            context = tls.client_context(ca_file=self.folder / "ca.crt", **keys)
         total = 0.0
         for member in self.members:
             with urllib.request.urlopen(f"{member.url}/metrics", context=context, timeout=10) as answer:

@@ -1,8 +1,6 @@
 """Old tokens of service accounts are believed, and told of: metrics for who runs the cluster, the audit log for who is meant."""
 
-import asyncio
 import base64
-import json
 import time
 from typing import Any
 
@@ -25,14 +23,8 @@ async def counts(server: TestServer) -> dict[str, int]:
 
 
 async def annotations(server: TestServer, audit_id: str) -> dict[str, str]:
-    async with asyncio.timeout(5):
-        while True:
-            text = server.audit_log.read_text() if server.audit_log.exists() else ""
-            for event in map(json.loads, text.splitlines()):
-                if event["auditID"] == audit_id:
-                    told = event.get("annotations") or {}
-                    return {key: value for key, value in told.items() if key.startswith("authentication.k8s.io/")}
-            await asyncio.sleep(0.01)
+    told = (await server.audited(audit_id)).get("annotations") or {}
+    return {key: value for key, value in told.items() if key.startswith("authentication.k8s.io/")}
 
 
 async def account(server: TestServer, **more: Any) -> dict[str, Any]:

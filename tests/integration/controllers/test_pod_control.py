@@ -1,12 +1,14 @@
 """Pods are made once, though the server that made them dies before it has answered."""
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from apimachinery.errors import StatusError
-from apimachinery.meta import name_of, owner_reference, uid_of
+from apimachinery.meta import Object, name_of, owner_reference, uid_of
 from apimachinery.resources import PODS, REPLICA_SETS, SERVICE_ACCOUNTS
 from client.kubeconfig import load
 from client.rest import Client
@@ -51,12 +53,18 @@ class Losing:
         return answer
 
 
-@pytest.mark.parametrize("lost", [[], [True], [True, True, True]])
-async def test_an_answer_that_is_lost_makes_no_second_pod(lost: list[bool]) -> None:
+@asynccontextmanager
+async def a_set() -> AsyncIterator[tuple[Client, Object]]:
+    """A client of a new server, and a ReplicaSet there whose pods may be made."""
     async with running_apiserver() as server, Client(load(server.kubeconfig)) as client:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await client.create(SERVICE_ACCOUNTS, account, "default")
-        owner = await client.create(REPLICA_SETS, OWNER, "default")
+        yield client, await client.create(REPLICA_SETS, OWNER, "default")
+
+
+@pytest.mark.parametrize("lost", [[], [True], [True, True, True]])
+async def test_an_answer_that_is_lost_makes_no_second_pod(lost: list[bool]) -> None:
+    async with a_set() as (client, owner):
         client._transport = Losing(client._transport, lost)
         recorder = Recorder()
         pod = from_template(TEMPLATE, "default", "web-", owner_reference(owner, "apps/v1", "ReplicaSet"))
@@ -69,10 +77,7 @@ async def test_an_answer_that_is_lost_makes_no_second_pod(lost: list[bool]) -> N
 
 
 async def test_nobody_answers() -> None:
-    async with running_apiserver() as server, Client(load(server.kubeconfig)) as client:
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        await client.create(SERVICE_ACCOUNTS, account, "default")
-        owner = await client.create(REPLICA_SETS, OWNER, "default")
+    async with a_set() as (client, owner):
         client._transport = Losing(client._transport, [True] * TRIES)
         pod = from_template(TEMPLATE, "default", "web-", owner_reference(owner, "apps/v1", "ReplicaSet"))
         with pytest.raises(ConnectionError):
@@ -81,10 +86,7 @@ async def test_nobody_answers() -> None:
 
 
 async def test_a_name_that_is_somebody_elses() -> None:
-    async with running_apiserver() as server, Client(load(server.kubeconfig)) as client:
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        await client.create(SERVICE_ACCOUNTS, account, "default")
-        owner = await client.create(REPLICA_SETS, OWNER, "default")
+    async with a_set() as (client, owner):
         theirs = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"}, "spec": TEMPLATE["spec"]}
         await client.create(PODS, theirs, "default")
         pod = from_template(TEMPLATE, "default", "web-", owner_reference(owner, "apps/v1", "ReplicaSet"))
