@@ -45,9 +45,7 @@ class ServiceAccountTokens:
         found = await self.review(credentials.bearer_token, self._audiences, credentials.remarks)
         return found[0] if found else None
 
-    async def review(
-        self, token: str, audiences: Sequence[str], remarks: Remarks | None = None
-    ) -> tuple[UserInfo, list[str]] | None:
+    async def review(self, token: str, audiences: Sequence[str], remarks: Remarks) -> tuple[UserInfo, list[str]] | None:
         """The user and which of ``audiences`` the token is for; None when it is no token of ours."""
         if token.count(".") != 2:
             return None
@@ -65,14 +63,14 @@ class ServiceAccountTokens:
         named = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
         return user, [audience for audience in audiences if audience in named]
 
-    def _note_age(self, claims: dict[str, Any], remarks: Remarks | None) -> None:
+    def _note_age(self, claims: dict[str, Any], remarks: Remarks) -> None:
         """A token whose life was extended should have been renewed long before its end: who still uses it is told of."""
         warn_after = (claims.get(PRIVATE_CLAIM) or {}).get("warnafter")
         if not warn_after:
             return
         late = int(time.time()) - int(warn_after)
         self._uses.counts[STALE if late > 0 else VALID] += 1
-        if late > 0 and remarks is not None:
+        if late > 0:
             text = f"subject: {claims['sub']}, seconds after warning threshold: {late}"
             remarks.annotations["authentication.k8s.io/stale-token"] = text
 

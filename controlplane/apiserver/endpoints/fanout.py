@@ -2,8 +2,9 @@
 
 One per server, in ``watch.OpenWatches``. Waking a task costs more than encrypting and sending a small event. What is left is
 the kernel's price of a write, so where many watch the same, one write carries what comes within a pace: the first event
-goes out at once, those that follow it closely go together. The pace is set by what a round of writes takes, so that a crowd,
-however large it is and however busy the machine, gets a fixed part of the loop's time. Few watchers are never kept waiting.
+goes out at once, those that follow it closely go together. The pace is set by what a round of writes takes, so that a crowd
+gets a fixed part of the loop's time, however large it is: up to the half second that an event may be kept. Few watchers are never
+kept waiting.
 """
 
 import asyncio
