@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,16 +20,10 @@ from pathlib import Path
 
 from bootstrap.kubeconfigs import write_kubeconfigs
 from bootstrap.pki import Identity, ensure_pki
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 NODE = "node-1"
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def processor_seconds(pid: int) -> float:

@@ -25,7 +25,7 @@ from controlplane.apiserver.storage.backends.etcd.api import etcd_v3_pb2 as pb
 from controlplane.apiserver.storage.backends.etcd.backend import EtcdBackend
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
 from controlplane.apiserver.storage.backends.etcd.keys import WHOLE
-from tests.support.daemons import free_port
+from tests.support.ports import free_port
 
 PROGRAM = "/usr/bin/etcd"
 ROOT_USER = "root"  # the common name of the client certificate: etcd's administrator when its access control is on

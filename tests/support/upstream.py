@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from component import x509
 from tests.support.apiserver import ADMIN_TOKEN, TOKENS, TestServer
-from tests.support.daemons import free_port
 from tests.support.etcd import Etcd, running_etcd
+from tests.support.ports import free_port
 
 FOLDER = Path(os.environ.get("KIT", "/var/tmp/conformance-kit")) / "bin"
 VERSION = "v1.20.2"

@@ -15,8 +15,9 @@ from node.balancer import health
 from node.balancer.relay import Relay
 from node.balancer.servers import Servers, State
 from tests.support.apiserver import running_apiserver
-from tests.support.daemons import bench, free_port
+from tests.support.daemons import bench
 from tests.support.etcd import running_etcd
+from tests.support.ports import free_port
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

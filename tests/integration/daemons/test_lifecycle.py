@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Bench, Daemon, bench, free_port
+from tests.support.daemons import Bench, Daemon, bench
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -1,7 +1,6 @@
 """The whole proxy daemon on the real API server: objects in, answers from the cluster IP, what it says of itself."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -16,22 +15,17 @@ from netproxy.__main__ import DAEMON
 from netproxy.cleanup import cleanup
 from tests.support.apiserver import TestServer, running_apiserver
 from tests.support.podnet import NODE_IP, POD_CIDR, PodNetwork, pod_network
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.root
 
 Object = dict[str, Any]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Running:
     def __init__(self, net: PodNetwork, server: TestServer, client: Client) -> None:
         self.net, self.server, self.client = net, server, client
-        self.healthz, self.metrics = _free_port(), _free_port()
+        self.healthz, self.metrics = free_port(), free_port()
 
     def flags(self, *more: str) -> dict[str, Any]:
         arguments = [

@@ -9,6 +9,7 @@ import pytest
 
 from netproxy.healthcheck import HealthCheckServers
 from netproxy.plan import HealthCheck
+from tests.support.ports import free_port
 
 
 @pytest.fixture
@@ -20,12 +21,6 @@ async def servers() -> AsyncIterator[HealthCheckServers]:
     yield made
     task.cancel()
     await asyncio.wait({task})
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def _ask(port: int) -> tuple[int, dict[str, object], str]:
@@ -40,7 +35,7 @@ async def _ask(port: int) -> tuple[int, dict[str, object], str]:
 
 
 async def test_local_endpoints_decide_and_so_does_the_proxys_own_health(servers: HealthCheckServers) -> None:
-    port = _free_port()
+    port = free_port()
     servers.set({"default/web": HealthCheck("default/web", port, 2)})
     name = {"namespace": "default", "name": "web"}
     assert await _ask(port) == (200, {"service": name, "localEndpoints": 2, "serviceProxyHealthy": True}, "2")
@@ -52,7 +47,7 @@ async def test_local_endpoints_decide_and_so_does_the_proxys_own_health(servers:
 
 
 async def test_a_service_moves_its_port_and_goes(servers: HealthCheckServers) -> None:
-    first, second = _free_port(), _free_port()
+    first, second = free_port(), free_port()
     servers.set({"default/web": HealthCheck("default/web", first, 1)})
     assert (await _ask(first))[0] == 200
     servers.set({"default/web": HealthCheck("default/web", second, 1)})
@@ -66,7 +61,7 @@ async def test_a_service_moves_its_port_and_goes(servers: HealthCheckServers) ->
 
 
 async def test_a_taken_port_does_not_stop_the_others(servers: HealthCheckServers) -> None:
-    free = _free_port()
+    free = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = taken.getsockname()[1]
         servers.set({"default/a": HealthCheck("default/a", busy, 1), "default/b": HealthCheck("default/b", free, 1)})
