@@ -1,7 +1,8 @@
 """How long the certificates of a cluster last, and new ones in their place. Called by ``cli certs``.
 
 What a certificate says (names, addresses, user, groups) is taken from the one there is, as kubeadm does it; its key is made anew.
-Kubeconfigs hold copies of client certificates, so they are written anew as well.
+Kubeconfigs hold copies of client certificates, so they are written anew as well. An etcd that ``up`` owns has an authority of its
+own (``etcd_pki``); its certificates go by kubeadm's names for them.
 """
 
 import base64
@@ -13,12 +14,20 @@ from typing import Any
 
 import yaml
 
+from bootstrap import etcd_pki
 from bootstrap.kubeconfigs import USERS
 from bootstrap.pki import Identity, leaves
 from component.errors import OperatorError
 from component.x509 import Certificate, KeyPair, Request, belongs, issue, parse, write_private
 
-AUTHORITIES = ("ca", "front-proxy-ca")
+_ETCD_CA = "etcd-ca"
+_FILES = {
+    _ETCD_CA: "etcd/ca",
+    "etcd-server": "etcd/server",
+    "etcd-peer": "etcd/peer",
+    "apiserver-etcd-client": "etcd/apiserver-etcd-client",
+}
+"""Names of the table that are not those of the files, which end in ``.crt`` and ``.key``."""
 
 
 class RenewalError(OperatorError):
@@ -27,7 +36,7 @@ class RenewalError(OperatorError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a certificate is: ``<name>.crt`` and ``<name>.key`` in the PKI folder, and kubeconfigs with a copy."""
+    """A certificate in the PKI folder, who signed it, and the kubeconfigs with a copy."""
 
     name: str
     authority: str
@@ -44,24 +53,33 @@ class Expiration:
     external: bool
 
 
-def places(kubeconfigs: Path, admin: Path) -> list[Place]:
+def places(pki: Path, kubeconfigs: Path, admin: Path) -> list[Place]:
     """Every certificate that is signed by an authority of the cluster, in the order of the table."""
     copies: dict[str, list[Path]] = {"admin": [admin]}
     for file, (certificate, _) in USERS.items():
         copies.setdefault(certificate, []).append(kubeconfigs / f"{file}.kubeconfig")
     made = leaves(Identity("node", "127.0.0.1", "127.0.0.1"))
-    return sorted((Place(leaf.name, leaf.authority, tuple(copies.get(leaf.name, ()))) for leaf in made), key=lambda one: one.name)
+    found = [Place(leaf.name, leaf.authority, tuple(copies.get(leaf.name, ()))) for leaf in made]
+    if _ETCD_CA in authorities(pki):
+        names = {file: name for name, file in _FILES.items()}
+        found += [Place(names[f"etcd/{leaf.name}"], _ETCD_CA) for leaf in etcd_pki.LEAVES]
+    return sorted(found, key=lambda one: one.name)
+
+
+def authorities(pki: Path) -> tuple[str, ...]:
+    """Those of every cluster, and that of an etcd of its own."""
+    return ("ca", "front-proxy-ca", *([_ETCD_CA] if _file(pki, _ETCD_CA, "crt").exists() else ()))
 
 
 def expirations(pki: Path, known: list[Place]) -> tuple[list[Expiration], list[Expiration]]:
     """Of the certificates, and of the authorities."""
     rows = [Expiration(one.name, one.authority, _read(pki, one.name), is_external(pki, one.authority)) for one in known]
-    return rows, [Expiration(name, "", _read(pki, name), is_external(pki, name)) for name in AUTHORITIES]
+    return rows, [Expiration(name, "", _read(pki, name), is_external(pki, name)) for name in authorities(pki)]
 
 
 def is_external(pki: Path, authority: str) -> bool:
     """Whether somebody else keeps the authority's key: its certificate is here and its key is not."""
-    return (pki / f"{authority}.crt").exists() and not (pki / f"{authority}.key").exists()
+    return _file(pki, authority, "crt").exists() and not _file(pki, authority, "key").exists()
 
 
 def renew(pki: Path, place: Place, now: datetime | None = None) -> None:
@@ -71,9 +89,9 @@ def renew(pki: Path, place: Place, now: datetime | None = None) -> None:
         raise RenewalError(f"Detected external {place.authority}, {place.name} can't be renewed")
     old = _read(pki, place.name)
     if old is None:
-        raise RenewalError(f"{pki / place.name}.crt is missing; `pybernetes up` makes it")
+        raise RenewalError(f"{_file(pki, place.name, 'crt')} is missing; `pybernetes up` makes it")
     try:
-        authority = KeyPair.load(pki / f"{place.authority}.crt", pki / f"{place.authority}.key")
+        authority = KeyPair.load(_file(pki, place.authority, "crt"), _file(pki, place.authority, "key"))
     except OSError as error:
         raise RenewalError(f"cannot renew {place.name}: {error.filename}: {error.strerror}") from None
     if not belongs(authority, authority.certificate):
@@ -84,18 +102,23 @@ def renew(pki: Path, place: Place, now: datetime | None = None) -> None:
     request = Request(old.common_name, old.organizations, old.dns_names, old.ip_addresses, old.usages)
     pair = issue(authority, request, now=moment)
     documents = {path: _with(path, pair) for path in place.kubeconfigs if path.exists()}
-    pair.save(pki / f"{place.name}.crt", pki / f"{place.name}.key")
+    pair.save(_file(pki, place.name, "crt"), _file(pki, place.name, "key"))
     for path, document in documents.items():
         write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
 
 
+def _file(pki: Path, name: str, ending: str) -> Path:
+    return pki / f"{_FILES.get(name, name)}.{ending}"
+
+
 def _read(pki: Path, name: str) -> Certificate | None:
+    file = _file(pki, name, "crt")
     try:
-        return parse((pki / f"{name}.crt").read_bytes())
+        return parse(file.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise RenewalError(f"cannot read {pki / name}.crt: {getattr(error, 'strerror', None) or error}") from None
+        raise RenewalError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _with(path: Path, pair: KeyPair) -> Mapping[str, Any]:

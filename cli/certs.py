@@ -48,11 +48,11 @@ def check_expiration(data_dir: str, output: str) -> None:
 @data_dir_option
 def renew(name: str, data_dir: str) -> None:
     """Issue the certificate NAME anew (see check-expiration), or `all` of them."""
-    from bootstrap.renewal import AUTHORITIES, RenewalError, is_external, renew
+    from bootstrap.renewal import RenewalError, authorities, is_external, renew
 
     layout = _layout(data_dir)
     known = {place.name: place for place in _places(layout)}
-    if name in AUTHORITIES:
+    if name in authorities(layout.pki):
         raise click.ClickException(
             f"{name} is an authority: everybody has to trust a new one before it signs, which this command cannot see to"
         )
@@ -79,7 +79,7 @@ def _layout(data_dir: str) -> Layout:
 def _places(layout: Layout) -> "list[Place]":
     from bootstrap.renewal import places
 
-    return places(layout.kubeconfigs, layout.admin_kubeconfig)
+    return places(layout.pki, layout.kubeconfigs, layout.admin_kubeconfig)
 
 
 def _row(row: "Expiration", now: datetime) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Renewal keeps what certificates say, changes their keys, and refuses what it cannot do before it writes anything."""
 
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from bootstrap.etcd_pki import ensure_etcd_pki
 from bootstrap.kubeconfigs import write_kubeconfigs
 from bootstrap.pki import Identity, ensure_pki
-from bootstrap.renewal import RenewalError, expirations, places, renew
+from bootstrap.renewal import Place, RenewalError, expirations, places, renew
 from cli.__main__ import cli
 from cli.certs import residual
 from client.kubeconfig import load
@@ -30,8 +32,12 @@ def cluster(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def place(cluster: Path, name: str):  # type: ignore[no-untyped-def]
-    return next(one for one in places(cluster / "kubeconfigs", cluster / "admin.kubeconfig") if one.name == name)
+def known(cluster: Path) -> list[Place]:
+    return places(cluster / "pki", cluster / "kubeconfigs", cluster / "admin.kubeconfig")
+
+
+def place(cluster: Path, name: str) -> Place:
+    return next(one for one in known(cluster) if one.name == name)
 
 
 def run(cluster: Path, *arguments: str) -> tuple[int, str]:
@@ -71,13 +77,30 @@ def test_kubeconfigs_get_the_new_certificate_and_keep_the_rest(cluster: Path, na
 
 def test_everything_that_is_made_can_be_renewed(cluster: Path) -> None:
     made = {path.stem for path in (cluster / "pki").glob("*.crt")} - {"ca", "front-proxy-ca"}
-    assert made == {one.name for one in places(cluster / "kubeconfigs", cluster / "admin.kubeconfig")}
+    assert made == {one.name for one in known(cluster)}
     code, output = run(cluster, "renew", "all")
     assert code == 0, output
     assert {line.split()[1] for line in output.splitlines()} == made
-    certificates, authorities = expirations(cluster / "pki", places(cluster / "kubeconfigs", cluster / "admin.kubeconfig"))
+    certificates, authorities = expirations(cluster / "pki", known(cluster))
     assert all(row.certificate and row.certificate.not_after > THEN + timedelta(days=500) for row in certificates)
     assert [row.name for row in authorities] == ["ca", "front-proxy-ca"]
+
+
+def test_those_of_a_private_etcd_are_among_them_by_kubeadms_names(cluster: Path) -> None:
+    ensure_etcd_pki(cluster / "pki" / "etcd", THEN)
+    code, output = run(cluster, "check-expiration", "-o", "json")
+    shown = json.loads(output)
+    rows = {row["name"]: row.get("caName") for row in shown["certificates"]}
+    theirs = {"etcd-server", "etcd-peer", "apiserver-etcd-client"}
+    assert {name for name, authority in rows.items() if authority == "etcd-ca"} == theirs
+    assert [row["name"] for row in shown["certificateAuthorities"]] == ["ca", "front-proxy-ca", "etcd-ca"]
+    assert (code, [row["name"] for row in shown["certificates"] if row["missing"]]) == (0, [])
+    before = {path.name: path.read_bytes() for path in (cluster / "pki" / "etcd").glob("*.crt")}
+    assert run(cluster, "renew", "all")[0] == 0
+    after = {path.name: path.read_bytes() for path in (cluster / "pki" / "etcd").glob("*.crt")}
+    assert {name for name in after if after[name] != before[name]} == {"server.crt", "peer.crt", "apiserver-etcd-client.crt"}
+    assert ensure_etcd_pki(cluster / "pki" / "etcd") == [], "and `up` finds them good"
+    assert "is an authority" in run(cluster, "renew", "etcd-ca")[1]
 
 
 def test_the_table_is_kubeadms(cluster: Path) -> None:
