@@ -59,17 +59,21 @@ class KubeconfigError(OperatorError, ValueError):
 def load(path: str | os.PathLike[str], context: str | None = None) -> Config:
     """Read a kubeconfig file; ``context`` replaces its current-context. Raises KubeconfigError."""
     file = Path(path)
-    try:
-        document = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror or error}") from None
-    except yaml.YAMLError as error:
-        raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from None
+    document = _document(file)
     try:
         config = from_dict(document, base=file.parent, context=context)
     except KubeconfigError as error:
         raise KubeconfigError(f"kubeconfig {file}: {error}") from None
     return replace(config, source=str(file), source_context=context)
+
+
+def _document(file: Path) -> Any:
+    try:
+        return yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror or error}") from None
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from None
 
 
 def from_dict(document: Any, *, base: Path = Path(), context: str | None = None) -> Config:
@@ -84,12 +88,43 @@ def from_dict(document: Any, *, base: Path = Path(), context: str | None = None)
     user = _named(document, "users", "user", str(chosen["user"])) if chosen.get("user") else {}
     if not cluster.get("server"):
         raise KubeconfigError(f"cluster {chosen.get('cluster')!r} has no server")
-    return Config(
+    return replace(
+        _identity(base, user),
         server=str(cluster["server"]).rstrip("/"),
         ca_file=_path(base, cluster, "certificate-authority"),
         ca_data=_data(cluster, "certificate-authority-data"),
         insecure=bool(cluster.get("insecure-skip-tls-verify", False)),
         tls_server_name=cluster.get("tls-server-name"),
+        namespace=str(chosen.get("namespace") or "default"),
+    )
+
+
+def load_users(path: str | os.PathLike[str]) -> tuple[dict[str, Config], str]:
+    """Every user of a file, by name, as a Config without a server; and who the current context is (``""`` for nobody).
+
+    For a file that says who to be towards many servers. Raises KubeconfigError.
+    """
+    file = Path(path)
+    document = _document(file)
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"kubeconfig {file}: is empty or not a mapping")
+    try:
+        entries: Sequence[Any] = document.get("users") or ()
+        named = {
+            str(entry["name"]): entry.get("user") or {} for entry in entries if isinstance(entry, dict) and entry.get("name")
+        }
+        users = {name: _identity(file.parent, user) for name, user in named.items()}
+        current = document.get("current-context")
+        chosen = _named(document, "contexts", "context", str(current)) if current else {}
+    except KubeconfigError as error:
+        raise KubeconfigError(f"kubeconfig {file}: {error}") from None
+    return users, str(chosen.get("user") or "")
+
+
+def _identity(base: Path, user: Mapping[str, Any]) -> Config:
+    """What a user entry says, with no server to say it to."""
+    return Config(
+        "",
         certificate_file=_path(base, user, "client-certificate"),
         certificate_data=_data(user, "client-certificate-data"),
         key_file=_path(base, user, "client-key"),
@@ -99,7 +134,6 @@ def from_dict(document: Any, *, base: Path = Path(), context: str | None = None)
         username=user.get("username"),
         password=user.get("password"),
         exec_plugin=_exec_plugin(user.get("exec")),
-        namespace=str(chosen.get("namespace") or "default"),
         impersonate=user.get("as"),
     )
 
