@@ -7,8 +7,8 @@ etcd at the next connection.
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bootstrap.pki import Leaf, is_current
-from component.x509 import CLIENT, SERVER, KeyPair, Request, belongs, issue, new_ca
+from bootstrap.pki import Leaf, ensure_authority, ensure_leaf
+from component.x509 import CLIENT, SERVER, Request
 
 _ADDRESSES = ("127.0.0.1", "::1")
 LEAVES = (
@@ -22,15 +22,5 @@ def ensure_etcd_pki(folder: Path, now: datetime | None = None) -> list[str]:
     """Make what is missing or stale in ``folder``; returns the names of what was made, in order."""
     moment = now or datetime.now(UTC)
     folder.mkdir(mode=0o700, exist_ok=True)
-    made: list[str] = []
-    certificate, key = folder / "ca.crt", folder / "ca.key"
-    if not (certificate.exists() and key.exists() and belongs(KeyPair.load(certificate, key), certificate.read_bytes())):
-        new_ca("etcd-ca", now=moment).save(certificate, key)
-        made.append("ca")
-    authority = KeyPair.load(certificate, key)
-    for leaf in LEAVES:
-        files = folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key"
-        if not is_current(*files, leaf.request, authority, moment):
-            issue(authority, leaf.request, now=moment).save(*files)
-            made.append(leaf.name)
-    return made
+    authority, new = ensure_authority(folder, "ca", "etcd-ca", moment)
+    return [*(["ca"] if new else []), *(leaf.name for leaf in LEAVES if ensure_leaf(folder, leaf, authority, moment))]

@@ -39,32 +39,38 @@ class Leaf:
 
 def leaves(identity: Identity) -> list[Leaf]:
     """Every certificate of a cluster with one node; user and group names are upstream's."""
-    domain = identity.cluster_domain
-    api_names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{domain}", "localhost")
-    api = Request(
-        "kube-apiserver",
-        dns_names=(*api_names, identity.node_name, *identity.extra_names),
-        ip_addresses=tuple(dict.fromkeys((identity.service_ip, identity.node_ip, "127.0.0.1", "::1"))),
-        usages=(SERVER,),
-    )
     node = f"system:node:{identity.node_name}"
-    kubelet = Request(node, ("system:nodes",), (identity.node_name,), (identity.node_ip,), (SERVER,))
     return [
-        Leaf("apiserver", "ca", api),
-        Leaf("kubelet", "ca", kubelet),
-        Leaf("control", "ca", Request("control", dns_names=("localhost",), ip_addresses=("127.0.0.1", "::1"), usages=(SERVER,))),
-        _client("admin", "kubernetes-admin", MASTERS),
-        _client("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
-        _client("controller-manager", "system:kube-controller-manager"),
-        _client("scheduler", "system:kube-scheduler"),
-        _client("proxy", "system:kube-proxy"),
-        _client("kubelet-client", node, "system:nodes"),
+        apiserver(identity.cluster_domain, (identity.node_name, *identity.extra_names), (identity.service_ip, identity.node_ip)),
+        kubelet_server(identity.node_name, (identity.node_ip,)),
+        CONTROL,
+        client("admin", "kubernetes-admin", MASTERS),
+        client("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
+        client("controller-manager", "system:kube-controller-manager"),
+        client("scheduler", "system:kube-scheduler"),
+        client("proxy", "system:kube-proxy"),
+        client("kubelet-client", node, "system:nodes"),
         Leaf("front-proxy-client", "front-proxy-ca", Request("front-proxy-client", usages=(CLIENT,))),
     ]
 
 
-def _client(name: str, user: str, *groups: str) -> Leaf:
+def apiserver(domain: str, names: Sequence[str], addresses: Sequence[str]) -> Leaf:
+    """The API server's own: what pods call it, this machine's loopback, and ``names`` and ``addresses``."""
+    api_names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{domain}", "localhost")
+    known = tuple(dict.fromkeys((*addresses, "127.0.0.1", "::1")))
+    return Leaf("apiserver", "ca", Request("kube-apiserver", (), (*api_names, *names), known, (SERVER,)))
+
+
+def kubelet_server(name: str, addresses: Sequence[str]) -> Leaf:
+    return Leaf("kubelet", "ca", Request(f"system:node:{name}", ("system:nodes",), (name,), addresses, (SERVER,)))
+
+
+def client(name: str, user: str, *groups: str) -> Leaf:
     return Leaf(name, "ca", Request(user, groups, usages=(CLIENT,)))
+
+
+# What scheduler and controllers serve health and metrics with, on loopback.
+CONTROL = Leaf("control", "ca", Request("control", (), ("localhost",), ("127.0.0.1", "::1"), (SERVER,)))
 
 
 def ensure_pki(folder: Path, identity: Identity, now: datetime | None = None) -> list[str]:
@@ -73,27 +79,44 @@ def ensure_pki(folder: Path, identity: Identity, now: datetime | None = None) ->
     made: list[str] = []
     authorities = {}
     for name, subject in (("ca", "kubernetes-ca"), ("front-proxy-ca", "front-proxy-ca")):
-        certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
-        if not (certificate.exists() and key.exists() and belongs(KeyPair.load(certificate, key), certificate.read_bytes())):
-            new_ca(subject, now=moment).save(certificate, key)
-            made.append(name)
-        authorities[name] = KeyPair.load(certificate, key)
-    for leaf in leaves(identity):
-        authority = authorities[leaf.authority]
-        if not is_current(folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key", leaf.request, authority, moment):
-            pair = issue(authority, leaf.request, now=moment)
-            pair.save(folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key")
-            made.append(leaf.name)
-    if not (folder / "sa.key").exists():
-        key_pem = new_key()
-        write_private(folder / "sa.pub", public_key(key_pem), mode=0o644)
-        write_private(folder / "sa.key", key_pem)
+        authorities[name], new = ensure_authority(folder, name, subject, moment)
+        made += [name] if new else []
+    made += [leaf.name for leaf in leaves(identity) if ensure_leaf(folder, leaf, authorities[leaf.authority], moment)]
+    if ensure_signing_key(folder):
         made.append("sa")
     if not (folder / "tokens.csv").exists():
         # one administrator's token, for tools that cannot present a certificate
         write_private(folder / "tokens.csv", f'{secrets.token_urlsafe(32)},kubernetes-admin,1,"{MASTERS}"\n'.encode())
         made.append("tokens")
     return made
+
+
+def ensure_authority(folder: Path, name: str, subject: str, now: datetime) -> tuple[KeyPair, bool]:
+    """The authority in ``<name>.crt`` and ``<name>.key``, and whether it was made now."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    new = not (certificate.exists() and key.exists() and belongs(KeyPair.load(certificate, key), certificate.read_bytes()))
+    if new:
+        new_ca(subject, now=now).save(certificate, key)
+    return KeyPair.load(certificate, key), new
+
+
+def ensure_leaf(folder: Path, leaf: Leaf, authority: KeyPair, now: datetime) -> bool:
+    """Issue ``leaf`` unless the one in ``folder`` is current; whether it was issued."""
+    files = folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key"
+    if is_current(*files, leaf.request, authority, now):
+        return False
+    issue(authority, leaf.request, now=now).save(*files)
+    return True
+
+
+def ensure_signing_key(folder: Path) -> bool:
+    """The key that signs service account tokens, ``sa.key``, and its public half; whether it was made."""
+    if (folder / "sa.key").exists():
+        return False
+    key_pem = new_key()
+    write_private(folder / "sa.pub", public_key(key_pem), mode=0o644)
+    write_private(folder / "sa.key", key_pem)
+    return True
 
 
 def is_current(certificate: Path, key: Path, wanted: Request, authority: KeyPair, now: datetime) -> bool:

@@ -14,10 +14,11 @@ from component import allocator
 VERBS: dict[str, tuple[str, str, str]] = {
     "up": ("cli.up", "up", "Start a whole single-node cluster."),
     "down": ("cli.down", "down", "Stop a cluster that `up` started; its state stays unless --purge is given."),
+    "reset": ("cli.reset", "reset", "Take pods, mounts, interfaces and packet rules of a stopped node off this machine."),
     "status": ("cli.status", "status", "Show which parts of a cluster run."),
     "demo": ("cli.demo", "demo", "Deploy a small web application and reach it through its Service."),
-    "image": ("cli.image", "image", "Import container images from archives."),
-    "certs": ("cli.certs", "certs", "Check and renew the certificates of a cluster."),
+    "image": ("cli.image", "image", "Import container images from archives, and make the product's own."),
+    "certs": ("cli.certs", "certs", "Check, renew and issue the certificates of a cluster."),
     "token": ("cli.token", "token", "Manage the tokens with which new nodes join."),
     "secrets": ("cli.secrets", "secrets", "Look after what is encrypted in storage."),
     "snapshot": ("cli.snapshot", "snapshot", "Save, inspect and restore the objects of a cluster."),

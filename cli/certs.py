@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def certs() -> None:
-    """Check and renew the certificates of a cluster."""
+    """Check, renew and issue the certificates of a cluster."""
 
 
 @certs.command("check-expiration")
@@ -67,6 +68,27 @@ def renew(name: str, data_dir: str) -> None:
         except RenewalError as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"certificate {place.name} renewed")
+
+
+@certs.command(
+    epilog="FILE is YAML or JSON with server, serviceIPs, domain, apiNames, and machines: each with name, addresses and roles "
+    "(control-plane, etcd, node). Ansible runs this command by itself."
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--pki-dir", type=click.Path(file_okay=False, path_type=Path), default="/etc/kubernetes/pki", show_default=True)
+def issue(file: Path, pki_dir: Path) -> None:
+    """Make the authorities of a cluster of several machines, and what each machine needs, as FILE describes them. What is
+    current is kept, what was made is printed."""
+    import yaml
+
+    from bootstrap.machines import DescriptionError, ensure, read
+
+    try:
+        cluster = read(yaml.safe_load(file.read_text()))
+    except (DescriptionError, yaml.YAMLError) as error:
+        raise click.ClickException(f"{file}: {error}") from None
+    for name in ensure(pki_dir, cluster):
+        click.echo(name)
 
 
 def _layout(data_dir: str) -> Layout:
