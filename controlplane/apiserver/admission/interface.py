@@ -1,10 +1,10 @@
 """The contract of admission plugins. ``endpoints`` calls the chain of them: mutation before the strategy, validation after."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from apimachinery.gvk import GroupVersionKind
+from apimachinery.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 from controlplane.apiserver.authentication.interface import UserInfo
 
 Object = dict[str, Any]
@@ -23,9 +23,43 @@ MakeNamespace = Callable[[str], Awaitable[None]]
 """``await make_namespace(name)``: by the server itself; one that is there already is all right."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """One version of the resource that a write is about, for those who see or change its objects in that version."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+    settle: Callable[[Object], None]
+    """Bring an object that somebody changed to its normal form, with defaults, in place. Raises ValueError for wrong types."""
+    convert: Callable[[Object], Awaitable[Object]]
+    """From the version of the request to this one; may give back what it was given. Raises what a conversion raises."""
+    revert: Callable[[Object], Awaitable[Object]]
+    """From this version to that of the request."""
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """Whether the mutating plugins see a write a second time, after a webhook or policy has changed it.
+
+    ``memory`` is for what a plugin has to know in the second round of the first, by the plugin's name.
+    """
+
+    wanted: bool = False
+    under_way: bool = False
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+_NO_QUERY: Mapping[str, str] = {}
+_OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
+_NAMESPACES = GroupVersionResource("", "v1", "namespaces")
+
+
 @dataclass(slots=True)
 class Attributes:
-    """One write under review. ``obj`` is None for deletions, ``old`` for creations; mutating plugins change ``obj`` in place."""
+    """One write under review. ``obj`` is None for deletions, ``old`` for creations; mutating plugins change ``obj`` in place.
+
+    ``kind`` is that of ``obj``: for ``deployments/scale`` a Scale, and ``api`` then says where deployments are.
+    """
 
     operation: str
     kind: GroupVersionKind
@@ -37,13 +71,43 @@ class Attributes:
     old: Object | None
     user: UserInfo
     dry_run: bool = False
-    options: Object = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=lambda: _NO_QUERY)  # of the request's URL
+    delete_options: Object | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
+    patches: dict[str, str] = field(default_factory=dict)  # the same, for events that show what was sent
+    api: GroupVersion | None = None
+    forms: Callable[[], Sequence[Form]] | None = None  # the versions of the resource, that of the request first
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        """The resource as the URL names it."""
+        group, version = self.api or self.kind[:2]
+        return GroupVersionResource(group, version, self.resource)
 
     @property
     def group_resource(self) -> str:
-        return f"{self.resource}.{self.kind.group}" if self.kind.group else self.resource
+        group = self.kind.group if self.api is None else self.api.group
+        return f"{self.resource}.{group}" if group else self.resource
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace that the write is in; for a Namespace, which is in none, its own name, as upstream has it."""
+        return self.name if self.gvr == _NAMESPACES else self.namespace
+
+    @property
+    def options(self) -> Object | None:
+        """The options of the operation, as the client gave them; a CONNECT has none."""
+        kind = _OPTIONS.get(self.operation)
+        if kind is None:
+            return None
+        named: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.operation == DELETE:
+            return {**named, **{key: value for key, value in (self.delete_options or {}).items() if key not in named}}
+        if self.query.get("dryRun"):
+            named["dryRun"] = [self.query["dryRun"]]
+        return named | {key: self.query[key] for key in ("fieldManager", "fieldValidation") if self.query.get(key)}
 
 
 class Plugin(Protocol):
@@ -66,4 +130,4 @@ def refuse(attributes: Attributes, why: str) -> Exception:
 
     name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name") or ""
     shown = f'{attributes.group_resource} "{name}"' if name else attributes.group_resource
-    return errors.forbidden(f"{shown} is forbidden: {why}", name=name, group=attributes.kind.group, resource=attributes.resource)
+    return errors.forbidden(f"{shown} is forbidden: {why}", name=name, group=attributes.gvr.group, resource=attributes.resource)

@@ -1,17 +1,19 @@
 """What an endpoint knows about the resource it serves; one Scope per resource, made by ``__main__`` and found by ``routing``."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
+from apimachinery.gvk import GroupVersion, GroupVersionKind
 from apimachinery.patch.versions import OtherVersion, OtherVersions
 from apimachinery.schema import Schemas, StructSchema
 from component.featuregates import Gates
 from component.features import DEFAULTS
 from controlplane.apiserver.admission.chain import AdmissionChain
-from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes
+from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes, Form
 from controlplane.apiserver.authorization.interface import Authorizer
+from controlplane.apiserver.endpoints.forms import conversion, forms_of
 from controlplane.apiserver.endpoints.options import WriteOptions
 from controlplane.apiserver.filters.authorize import authorize
 from controlplane.apiserver.registry.store import Admit, Store
@@ -19,11 +21,6 @@ from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Stra
 from controlplane.apiserver.wire.call import Call
 
 Object = dict[str, Any]
-
-
-def _conversion(given: Strategy, wanted: Strategy) -> Callable[[Object], Object]:
-    """From the one version to the other, by way of the stored one."""
-    return lambda obj: wanted.from_stored(given.to_stored(obj))
 
 
 @dataclass(frozen=True)
@@ -34,6 +31,7 @@ class Scope:
     authorizer: Authorizer
     siblings: tuple[Strategy, ...] = ()  # the other versions of the kind
     features: Gates = DEFAULTS
+    _forms: dict[tuple[str, GroupVersionKind], Sequence[Form]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def strategy(self) -> Strategy:
@@ -54,7 +52,7 @@ class Scope:
         mine = self.strategy
         return {
             other.info.gvk.api_version: OtherVersion(
-                self.schemas.of(other.info.gvk), _conversion(mine, other), _conversion(other, mine)
+                self.schemas.of(other.info.gvk), conversion(mine, other), conversion(other, mine)
             )
             for other in self.siblings
             if not (mine.same_fields and other.same_fields)
@@ -74,12 +72,20 @@ class Scope:
             call.warnings,
         )
 
-    def attributes(self, call: Call, operation: str, obj: Object | None, old: Object | None, dry_run: bool = False) -> Attributes:
-        """The write as admission sees it."""
-        info = call.info
+    def attributes(
+        self,
+        call: Call,
+        operation: str,
+        obj: Object | None,
+        old: Object | None,
+        dry_run: bool = False,
+        kind: GroupVersionKind | None = None,
+    ) -> Attributes:
+        """The write as admission sees it; ``kind`` is that of ``obj`` where it is not the resource's own."""
+        info, own = call.info, self.info.gvk
         return Attributes(
             operation,
-            self.info.gvk,
+            kind or own,
             self.info.plural,
             info.subresource,
             info.namespace if self.info.namespaced else "",
@@ -88,9 +94,19 @@ class Scope:
             old,
             call.user,
             dry_run,
+            call.query,
             warnings=call.warnings,
             annotations=call.annotations,
+            api=None if kind is None else GroupVersion(*own[:2]),
+            forms=partial(self.forms, info.subresource, kind or own),
         )
+
+    def forms(self, subresource: str, kind: GroupVersionKind) -> Sequence[Form]:
+        """The versions in which ``kind`` is taken by this door of the resource: the own one, then its siblings'."""
+        known = self._forms.get((subresource, kind))
+        if known is None:
+            known = self._forms[subresource, kind] = forms_of(self.strategy, self.siblings, subresource, kind, self.schemas)
+        return known
 
     def validating(self, call: Call, operation: str, dry_run: bool = False) -> Admit:
         """Validating admission as the function that the registry calls at the right moment."""
