@@ -59,18 +59,19 @@ def parts(struct: StructSchema) -> dict[str, Part]:
     """The fields of a struct."""
     found: dict[str, Part] | None = struct.cache.get("apply")
     if found is None:
-        found = struct.cache["apply"] = {name: _part(field) for name, field in struct.fields.items()}
+        found = struct.cache["apply"] = {name: _part(field, custom=not struct.name) for name, field in struct.fields.items()}
     return found
 
 
-def _part(field: Field) -> Part:
+def _part(field: Field, *, custom: bool) -> Part:
+    """``custom``: of a custom resource, which is no Go struct that could hold anything by value but its metadata."""
     shape = shape_of(field.schema)
     if field.atomic is not None and shape is not Shape.KEYED and shape is not Shape.SET:
         granular = Shape.MAP if isinstance(field.schema, MapSchema) else Shape.STRUCT
         shape = Shape.LEAF if field.atomic else granular
     by_value = isinstance(field.schema, StructSchema) and (field.required or field.name in _BY_VALUE)
     implicit = shape is not Shape.LEAF and (by_value or (field.required and not isinstance(field.schema, StructSchema)))
-    return Part(f"f:{field.name}", shape, field.schema, implicit)
+    return Part(f"f:{field.name}", shape, field.schema, implicit and (not custom or field.name == "metadata"))
 
 
 def shape_of(schema: Schema) -> Shape:

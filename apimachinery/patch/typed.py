@@ -42,7 +42,7 @@ def _check(value: Any, schema: Schema, path: str, found: list[str]) -> None:
         for name, item in value.items():
             if name in fields:
                 _check(item, fields[name].schema, f"{path}.{name}", found)
-            else:
+            elif not schema.open:
                 found.append(f"{path}.{name}: field not declared in schema")
 
 

@@ -1,6 +1,7 @@
-"""The language of schemas: scalar, list, map, struct. The same four describe built-in kinds and, later, custom resources.
+"""The language of schemas: scalar, list, map, struct. The same four describe built-in kinds and custom resources.
 
-Made by ``loader`` (built-in) and read by ``check``, ``patch``, ``codecs.protobuf`` and ``openapi``.
+Made by ``loader`` (built-in) and ``crd.structural.apply`` (custom resources), read by ``check``, ``patch``,
+``codecs.protobuf`` and ``openapi``.
 """
 
 from collections.abc import Callable
@@ -65,11 +66,12 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The body of a struct."""
+    """The body of a struct. An ``open`` one may have other fields too, each of them one thing to whoever manages it."""
 
     fields: dict[str, Field]
     atomic: bool = False
     kinds: tuple[GroupVersionKind, ...] = ()
+    open: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -77,8 +79,8 @@ class StructSchema:
     """An object with named fields. The body is read on first use: kinds nobody touches cost one short string.
 
     Two references to one definition are the same StructSchema, so identity is equality and recursion is harmless.
-    ``name`` is the full definition name such as ``io.k8s.api.core.v1.PodSpec``. ``cache`` holds what readers compile
-    from it (checkers, protobuf tables), keyed by reader: it lives and dies with the schema.
+    ``name`` is the full definition name such as ``io.k8s.api.core.v1.PodSpec``; parts of custom resources have none.
+    ``cache`` holds what readers compile from it (checkers, protobuf tables), keyed by reader: it lives and dies with the schema.
     """
 
     name: str
@@ -99,6 +101,10 @@ class StructSchema:
     @property
     def atomic(self) -> bool:
         return self.definition.atomic
+
+    @property
+    def open(self) -> bool:
+        return self.definition.open
 
     @property
     def short_name(self) -> str:

@@ -75,7 +75,7 @@ def _make(text: str) -> Any:
     return values.make(values.URL, text)
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
     try:
         _parts(text)
     except ValueError:
@@ -115,7 +115,7 @@ def _query(value: Any) -> dict[str, list[str]]:
 
 OVERLOADS = (
     Overload("url", "string_to_url", (STRING,), _TYPE, _make),
-    Overload("isURL", "is_url_string", (STRING,), BOOL, _is_url),
+    Overload("isURL", "is_url_string", (STRING,), BOOL, is_url),
     Overload("getScheme", "url_get_scheme", (_TYPE,), STRING, _part(0), True),
     Overload("getHost", "url_get_host", (_TYPE,), STRING, _part(1), True),
     Overload("getHostname", "url_get_hostname", (_TYPE,), STRING, _hostname, True),

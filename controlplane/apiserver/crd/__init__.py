@@ -1,0 +1,1 @@
+"""Custom resources: kinds that a CustomResourceDefinition describes and this server then serves."""

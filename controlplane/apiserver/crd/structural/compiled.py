@@ -1,0 +1,81 @@
+"""One version's schema, compiled: what the registry and the endpoints of a custom resource ask."""
+
+from functools import cached_property
+from typing import Any
+
+from apimachinery.fieldpath import FieldError
+from apimachinery.schema.check import Findings
+from apimachinery.schema.types import StructSchema
+from controlplane.apiserver.crd.structural import apply, defaulting, fast, listtype, objectmeta, pruning, structuralness, values
+from controlplane.apiserver.crd.structural.correlation import ABSENT
+from controlplane.apiserver.crd.structural.node import Node, UnsupportedSchemaError, read
+
+Object = dict[str, Any]
+
+
+def compile_structural(schema: Object) -> "Structural":
+    """Raises UnsupportedSchemaError for a schema that is not structural, which no stored definition has."""
+    node = read(schema)
+    if found := structuralness.problems(node, "openAPIV3Schema"):
+        raise UnsupportedSchemaError(str(found[0]))
+    return Structural(node)
+
+
+class Structural:
+    """The schema of a kind in one version. Parts are compiled at their first use; safe to share, it holds no request's state."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @cached_property
+    def _is_valid(self) -> fast.Checker:
+        return fast.compiled(self.node)
+
+    @cached_property
+    def _fill_in(self) -> defaulting.Defaulter | None:
+        return defaulting.compiled(self.node)
+
+    @cached_property
+    def _embeds(self) -> bool:
+        return objectmeta.has_embedded(self.node)
+
+    def normalize(self, obj: Object, *, lenient: bool = False) -> Findings:
+        """Bring ``obj`` into its form, in place: unknown fields and void nulls go, metadata is as every kind's.
+
+        ``unknown`` names what went, as strict decoding does; ``type_errors`` (of metadata and type alone) make the object
+        unusable. ``lenient``, for what had been stored, drops metadata of the wrong type instead.
+        """
+        findings = Findings()
+        objectmeta.coerce_metadata(obj, "", findings, lenient=lenient)
+        findings.unknown += [f'unknown field "{path}"' for path in pruning.prune(obj, self.node, resource=True)]
+        if self._embeds:
+            objectmeta.coerce(obj, self.node, "", findings, resource=False, lenient=lenient)
+        return findings
+
+    def prune(self, obj: Object) -> list[str]:
+        """``normalize`` for what had been stored; the fields that went, in the words of strict decoding."""
+        return self.normalize(obj, lenient=True).unknown
+
+    def default(self, obj: Object) -> None:
+        if self._fill_in is not None:
+            self._fill_in(obj)
+
+    def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
+        """Everything wrong with a normal, defaulted object beyond its metadata, rules aside.
+
+        ``old`` is what it replaces: what stayed as it was is tolerated (KEP-4008), and lists that had elements twice may.
+        """
+        found: list[FieldError] = []
+        if not self._is_valid(obj):
+            found += values.problems(obj, self.node, "", ABSENT if old is None else old)
+            twice = listtype.problems(obj, self.node)
+            if twice and (old is None or not listtype.problems(old, self.node)):
+                found += twice
+        if self._embeds:
+            found += objectmeta.problems(obj, self.node)
+        return found
+
+    @cached_property
+    def apply_schema(self) -> StructSchema:
+        """The schema as patches and server-side apply see it."""
+        return apply.struct_of(self.node)
