@@ -4,24 +4,27 @@
     program = environment.compile("claims.sub.startsWith('a')", BOOL)      # raises CompileError
     program.evaluate({"claims": {...}, "user": {...}})                      # raises EvaluationError
 
-Callers are authentication and authorization configurations; admission policies, webhooks' match conditions and CRD rules are
-meant to be the next. An environment costs some milliseconds to make and a program some hundred microseconds: both are kept.
-Evaluation takes some microseconds, on the caller's thread.
+Callers are authentication and authorization configurations, device selectors, admission policies and match conditions. An
+environment costs some milliseconds to make and a program some hundred microseconds: both are kept. Evaluation takes some
+microseconds, on the caller's thread; several over the same values share :meth:`Environment.inputs`, which convert them once.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import orjson
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_optional, ext_strings
 
-from apimachinery.cel import cost, library, literals, values
+from apimachinery.cel import cost, library, literals, rewrite, shapes, values
 from apimachinery.cel.ast import Comprehension, CreateMap, Ident, Node, Select, children, read
 from apimachinery.cel.library.declare import Overload
 
+TOO_COSTLY = "operation cancelled: actual cost limit exceeded"
 MAX_EXPRESSION = 100 * 1024  # characters, as a request body bounds what upstream parses
 _NO_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$')
 _NO_OVERLOAD = re.compile(r"^[A-Z_]+: No matching overloads found")
@@ -30,6 +33,11 @@ _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _WORDS = frozenset({"true", "false", "null", "in"})
 _EXTENSIONS = ({"name": "two-var-comprehensions"}, {"name": "sets"})
 _CONFIGURATION = json.dumps({"extensions": _EXTENSIONS, "functions": library.DECLARATIONS})
+_MUTATIONS = json.dumps({"extensions": _EXTENSIONS, "functions": library.MUTATION_DECLARATIONS})
+_UNDECLARED = re.compile(
+    r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)((?:\.\w+)+)' \(in container ''\)\n \| (.*)\n \| (\.*)\^"
+)
+_NOT_IN_STRUCT = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
 
 
 class CompileError(ValueError):
@@ -59,7 +67,20 @@ LISTS = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.STRING)
 """A map of lists of text, such as ``extra``."""
 QUANTITY = Kind("kubernetes.Quantity", cel.Type(values.QUANTITY))
 SEMVER = Kind("kubernetes.Semver", cel.Type(values.SEMVER))
-"""Their values are made by ``library.quantity.make`` and ``library.semver.make``."""
+AUTHORIZER = Kind(values.AUTHORIZER, cel.Type(values.AUTHORIZER))
+RESOURCE_CHECK = Kind(values.RESOURCE_CHECK, cel.Type(values.RESOURCE_CHECK))
+"""Their values are made by ``library.quantity.make`` and ``library.semver.make``, ``library.authz``."""
+
+
+def typed(shape: shapes.Shape) -> Kind:
+    """A variable with an object type of the environment's own pool."""
+    name = shapes.type_name(shape)
+    return Kind(name, cel.Type(name))
+
+
+def of_type(found: Any) -> Kind:
+    """A variable that has the type of a program's result; one of objects may be anything."""
+    return ANY if found.is_message() else Kind(str(found.name()), found)
 
 
 def structure(name: str, fields: Mapping[str, Kind]) -> Kind:
@@ -68,11 +89,13 @@ def structure(name: str, fields: Mapping[str, Kind]) -> Kind:
 
 
 class Environment:
-    def __init__(self, variables: Mapping[str, Kind]) -> None:
+    """``pool`` has the types of an environment that only checks (see ``shapes``); ``mutations`` adds what only they may call."""
+
+    def __init__(self, variables: Mapping[str, Kind], *, pool: Any = None, mutations: bool = False) -> None:
         self._variables = dict(variables)
         self._env = cel.NewEnv(
-            descriptor_pool=values.POOL,
-            config=cel.NewEnvConfigFromYaml(_CONFIGURATION),
+            descriptor_pool=values.POOL if pool is None else pool,
+            config=cel.NewEnvConfigFromYaml(_MUTATIONS if mutations else _CONFIGURATION),
             variables={name: kind.type for name, kind in variables.items()},
             extensions=[
                 ext_optional.ExtOptional(),
@@ -81,8 +104,11 @@ class Environment:
                 ext_bindings.ExtBindings(),
                 cel.CelExtension("kubernetes", _extended(library.BESIDE_OTHERS)),
             ],
-            function_impls=library.IMPLEMENTATIONS,
+            function_impls=library.MUTATION_IMPLEMENTATIONS if mutations else library.IMPLEMENTATIONS,
         )
+
+    def inputs(self, given: Mapping[str, Any]) -> "Inputs":
+        return Inputs(self._env, given)
 
     def compile(self, expression: str, *results: Kind) -> "Program":
         """Raises CompileError for what cannot be parsed, names unknown things, or can never be one of ``results``."""
@@ -91,7 +117,7 @@ class Environment:
         try:
             compiled = self._env.compile(expression)
         except RuntimeError as error:
-            raise CompileError(f"compilation failed: {_plain(str(error))}") from None
+            raise CompileError(f"compilation failed: {_UNDECLARED.sub(self._undeclared, _plain(str(error)))}") from None
         written = compiled.serialize()
         tree = read(written)
         _check_words(tree)
@@ -102,9 +128,30 @@ class Environment:
         if results and found != cel.Type.DYN and not any(_is(found, wanted) for wanted in results):
             wanted = " or ".join(dict.fromkeys(each.name for each in results))
             raise CompileError(f"must evaluate to {wanted}")
-        if (renamed := library.maps.renamed(written)) is not None:
-            compiled = self._env.deserialize(renamed)
-        return Program(expression, compiled, tree)
+        replaced = library.maps.renamed(written)
+        if library.formats.concerns(written):
+            replaced = rewrite.rewritten(replaced or written, library.formats.change)
+        evaluated = compiled if replaced is None else self._env.deserialize(replaced)
+        return Program(expression, evaluated, tree, found)
+
+    def _undeclared(self, match: re.Match[str]) -> str:
+        """cel-go names the first name that is unknown, and points to it; of ``variables.x`` that is a field."""
+        line, column, first, rest, text, _ = match.groups()
+        start = int(column) - len(first) - rest.rindex(".")
+        what = f"undeclared reference to '{first}' (in container '')"
+        if any(name.startswith(f"{first}.") for name in self._variables):
+            start += len(first)
+            what = f"undefined field '{rest.split('.')[1]}'"
+        return f"ERROR: <input>:{line}:{start}: {what}\n | {text}\n | {'.' * (start - 1)}^"
+
+    def parse(self, expression: str, change: rewrite.Change) -> "Program":
+        """An expression whose types another environment has checked, every node changed. Raises CompileError."""
+        try:
+            written = self._env.compile(expression, disable_check=True).serialize()
+        except RuntimeError as error:
+            raise CompileError(f"compilation failed: {_plain(str(error))}") from None
+        evaluated = self._env.deserialize(rewrite.rewritten(written, change))
+        return Program(expression, evaluated, read(written), cel.Type.DYN)
 
 
 def _extended(overloads: Iterable[Overload]) -> list[Any]:
@@ -128,26 +175,66 @@ def _is(found: Any, wanted: Kind) -> bool:
     return bool(name == wish or wish == "DYN" or (name.partition("<")[0] == wish.partition("<")[0] and "DYN" in name))
 
 
+class Inputs:
+    """Values of variables for several expressions: converted once, measured once."""
+
+    def __init__(self, env: Any, given: Mapping[str, Any]) -> None:
+        self.given = given
+        self.activation = env.Activation(data=given)
+
+    @cached_property
+    def sizes(self) -> cost.Sizes:
+        return cost.measure(list(self.given.values()))
+
+    @cached_property
+    def outline(self) -> cost.Sizes:
+        """At least :attr:`sizes`, and quicker to have."""
+        length = len(orjson.dumps(self.given, default=lambda value: None))
+        return cost.Sizes(length, length)
+
+
 class Program:
     """One compiled expression. ``variables`` are the names of the environment's that it mentions, ``returns`` is the name of
     its type (``dyn`` when only an evaluation can tell)."""
 
-    def __init__(self, expression: str, compiled: Any, tree: Node) -> None:
+    def __init__(self, expression: str, compiled: Any, tree: Node, found: Any) -> None:
         self.expression = expression
         self.tree = tree
         self.variables = frozenset(_names(tree))
         self._compiled = compiled
-        self.returns = str(compiled.return_type().name()).lower()
-        self._always_cheap = cost.most(tree) <= cost.PER_CALL
+        self.type = found
+        self.returns = str(found.name()).lower()
+        self.most = cost.most(tree)
+        self._bounds: dict[cost.Sizes, int] = {}
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:
+    def bound(self, inputs: Inputs) -> int:
+        """The most that an evaluation can cost; exact enough where it is more than one may."""
+        if self.most <= cost.PER_CALL:
+            return self.most
+        bound = self._bound(inputs.outline)
+        return bound if bound <= cost.PER_CALL else self._bound(inputs.sizes)
+
+    def _bound(self, sizes: cost.Sizes) -> int:
+        """Remembered for sizes up to the next power of two; where those would be too much, for these very sizes."""
+        rounded = cost.Sizes(1 << sizes.elements.bit_length(), 1 << sizes.characters.bit_length())
+        bound = self._bounds.get(rounded)
+        if bound is None:
+            bound = self._bounds[rounded] = cost.most(self.tree, rounded)
+        return bound if bound <= cost.PER_CALL else cost.most(self.tree, sizes)
+
+    def evaluate(self, given: Mapping[str, Any] | Inputs) -> Any:
         """The value, in JSON's types (durations and timestamps as datetime's). Raises EvaluationError."""
-        if not self._always_cheap:
-            sizes = cost.measure([values[name] for name in self.variables if name in values])
-            if cost.most(self.tree, sizes) > cost.PER_CALL:
-                raise EvaluationError("operation cancelled: actual cost limit exceeded")
         try:
-            found = self._compiled.eval(data=values)
+            if isinstance(given, Inputs):
+                if self.bound(given) > cost.PER_CALL:
+                    raise EvaluationError(TOO_COSTLY)
+                found = self._compiled.eval(given.activation)
+            else:
+                if self.most > cost.PER_CALL:
+                    sizes = cost.measure([given[name] for name in self.variables if name in given])
+                    if self._bound(sizes) > cost.PER_CALL:
+                        raise EvaluationError(TOO_COSTLY)
+                found = self._compiled.eval(data=given)
             kind = found.type().name()
             value = found.plain_value()
         except (RuntimeError, TypeError) as error:
@@ -159,7 +246,8 @@ class Program:
 
 def _plain(text: str) -> str:
     """The library's text without the status it is wrapped in."""
-    return text.removeprefix("INVALID_ARGUMENT: ").removesuffix("[INVALID_ARGUMENT]").strip()
+    plain = text.removeprefix("INVALID_ARGUMENT: ").removesuffix("[INVALID_ARGUMENT]").strip()
+    return _NOT_IN_STRUCT.sub(r"\1", plain)
 
 
 def _reason(text: str) -> str:

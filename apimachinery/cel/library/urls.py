@@ -70,8 +70,13 @@ def _bad(text: str, reason: str) -> ValueError:
     return ValueError(f'URL parse error during conversion from string: parse "{text}": {reason}')
 
 
-def _make(text: str) -> Any:
+def check(text: str) -> None:
+    """Raises ValueError with upstream's message for what is no URL."""
     _parts(text)
+
+
+def _make(text: str) -> Any:
+    check(text)
     return values.make(values.URL, text)
 
 

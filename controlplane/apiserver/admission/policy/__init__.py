@@ -1,0 +1,1 @@
+"""Admission policies: rules in CEL that are objects of the cluster."""
