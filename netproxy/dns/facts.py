@@ -1,0 +1,123 @@
+"""Services and EndpointSlices as DNS sees them. Pure; also the informers' transforms, so that nothing else is held in memory.
+
+``records`` indexes these values. The rules are those of the Kubernetes DNS specification 1.1 and, where it is silent, CoreDNS.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.objects import services as questions
+
+Object = dict[str, Any]
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+FACTS = "facts"
+"""Key below which a transformed object holds what is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """``number`` 0: there is no port, so nothing to point an SRV record at. The protocol is in lower case."""
+
+    name: str
+    protocol: str
+    number: int
+
+
+NO_PORTS = (Port("", "", 0),)
+"""A Service or slice without ports has addresses all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """``addresses`` are the cluster IPs; ``external`` is the name behind an ExternalName Service."""
+
+    headless: bool
+    addresses: tuple[str, ...]
+    ports: tuple[Port, ...]
+    external: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A ready endpoint; ``hostname`` is its own or is made of its address."""
+
+    hostname: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The ready endpoints of one EndpointSlice, each on all of the ports."""
+
+    service: str
+    endpoints: tuple[Endpoint, ...] = ()
+    ports: tuple[Port, ...] = NO_PORTS
+
+
+def canonical(address: str) -> str:
+    """The usual text of an address, empty for what is none."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return ""
+
+
+def host_of(address: str) -> str:
+    """The label that stands for an endpoint without a host name: ``10-0-0-1``, ``2001-db8--1``."""
+    label = address.replace(".", "-").replace(":", "-")
+    # a label ends and begins with a letter or digit
+    return f"{'0' if label.startswith('-') else ''}{label}{'0' if label.endswith('-') else ''}"
+
+
+def service_facts(obj: Mapping[str, Any]) -> Service:
+    ports = _ports(questions.ports(obj))
+    if questions.is_external_name(obj):
+        name = str(questions.spec_of(obj).get("externalName") or "").rstrip(".").lower()
+        # an address is no name: as CoreDNS, there is no record for it
+        return Service(headless=False, addresses=(), ports=ports, external="" if canonical(name) else name)
+    addresses = tuple(filter(None, map(canonical, questions.cluster_ips(obj))))
+    return Service(questions.is_headless(obj), addresses, ports)
+
+
+def slice_facts(obj: Mapping[str, Any]) -> Slice:
+    """Only ready endpoints; of a Service that publishes addresses that are not ready, the slice says that they are."""
+    service = str((obj["metadata"].get("labels") or {}).get(SERVICE_LABEL) or "")
+    if obj.get("addressType") not in ("IPv4", "IPv6"):
+        return Slice(service)
+    found = (
+        Endpoint(str(each.get("hostname") or host_of(address)).lower(), address)
+        for each in obj.get("endpoints") or ()
+        if (each.get("conditions") or {}).get("ready") is not False
+        for address in filter(None, map(canonical, each.get("addresses") or ()))
+    )
+    return Slice(service, tuple(found), _ports(obj.get("ports") or ()))
+
+
+def _ports(ports: Iterable[Mapping[str, Any]]) -> tuple[Port, ...]:
+    found = tuple(
+        Port(str(port.get("name") or "").lower(), str(port.get("protocol") or "TCP").lower(), int(port.get("port") or 0))
+        for port in ports
+    )
+    return found or NO_PORTS
+
+
+def trimmed_service(obj: Object) -> Object:
+    """Informer transform: identity and facts."""
+    return {"metadata": _identity(obj), FACTS: service_facts(obj)}
+
+
+def trimmed_slice(obj: Object) -> Object:
+    """Informer transform: identity and facts."""
+    return {"metadata": _identity(obj), FACTS: slice_facts(obj)}
+
+
+def trimmed_namespace(obj: Object) -> Object:
+    """Informer transform: identity."""
+    return {"metadata": _identity(obj)}
+
+
+def _identity(obj: Object) -> Object:
+    return {key: obj["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion") if key in obj["metadata"]}

@@ -1,0 +1,207 @@
+"""Names outside the cluster: asked once, in order, remembered for as long as they may be."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+
+from component.clock import FakeClock
+from netproxy.dns import forward, wire
+from netproxy.dns.upstream import Address
+from tests.support.dns import TCP, UDP, Zone, external, service, texts
+
+Script = Callable[[dns.message.Message], list[bytes]]
+
+
+def answering(*records: str, ttl: int = 300, rcode: int = 0) -> Script:
+    def script(query: dns.message.Message) -> list[bytes]:
+        made = dns.message.make_response(query, recursion_available=True)
+        made.set_rcode(dns.rcode.Rcode(rcode))
+        if records:
+            made.answer.append(dns.rrset.from_text(query.question[0].name, ttl, "IN", "A", *records))
+        else:
+            made.authority.append(dns.rrset.from_text("test.", ttl, "IN", "SOA", f"ns.test. root.test. 1 1 1 1 {ttl}"))
+        return [made.to_wire()]
+
+    return script
+
+
+class Resolver(asyncio.DatagramProtocol):
+    """A resolver that follows a script, on both transports; it remembers what it was asked."""
+
+    def __init__(self, script: Script) -> None:
+        self.script, self.asked, self.by_tcp = script, list[dns.message.Message](), 0
+        self.address = Address("127.0.0.1", 1)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        query = dns.message.from_wire(data)
+        self.asked.append(query)
+        for each in self.script(query):
+            self.transport.sendto(each, addr)  # type: ignore[attr-defined]
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.by_tcp += 1
+        (length,) = struct.unpack("!H", await reader.readexactly(2))
+        (answer,) = answering("192.0.2.99")(dns.message.from_wire(await reader.readexactly(length)))
+        writer.write(struct.pack("!H", len(answer)) + answer)
+        writer.close()
+
+
+@asynccontextmanager
+async def resolver(script: Script) -> AsyncIterator[Resolver]:
+    made = Resolver(script)
+    server = await asyncio.start_server(made.connected, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: made, ("127.0.0.1", port))
+    made.address = Address("127.0.0.1", port)
+    try:
+        yield made
+    finally:
+        transport.close()
+        server.close()
+
+
+async def ask(zone: Zone, name: str, kind: str = "A", **options: object) -> dns.message.Message:
+    query = dns.message.make_query(name, kind, **options)  # type: ignore[arg-type]
+    reply = zone.responder.respond(query.to_wire(), UDP)
+    answer = dns.message.from_wire(reply if isinstance(reply, bytes) else await reply)
+    assert query.is_response(answer)
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward, "ATTEMPT_SECONDS", 0.2)
+
+
+async def test_an_answer_is_kept_for_its_time_and_ages() -> None:
+    clock = FakeClock()
+    zone = Zone(clock=clock)
+    async with resolver(answering("192.0.2.1")) as server:
+        zone.forwarder.use([server.address])
+        first = await ask(zone, "wWw.example.com")
+        assert texts(first) == ["wWw.example.com. 30 A 192.0.2.1"]  # no longer than the cache may
+        assert first.flags & dns.flags.RA
+        assert not first.flags & dns.flags.AA
+        await clock.advance(12)
+        assert texts(await ask(zone, "www.EXAMPLE.com")) == ["www.EXAMPLE.com. 18 A 192.0.2.1"]
+        assert len(server.asked) == 1
+        await clock.advance(18)
+        await ask(zone, "www.example.com")
+        assert len(server.asked) == 2
+        assert {(query.edns, query.payload) for query in server.asked} == {(0, 1232)}
+
+
+async def test_those_who_ask_the_same_at_once_share_one_question() -> None:
+    zone = Zone()
+    async with resolver(answering("192.0.2.1")) as server:
+        zone.forwarder.use([server.address])
+        answers = await asyncio.gather(*(ask(zone, "www.example.com") for _ in range(20)))
+        assert {tuple(texts(each)) for each in answers} == {("www.example.com. 30 A 192.0.2.1",)}
+        assert len(server.asked) == 1
+
+
+async def test_a_denial_is_kept_too_and_a_stray_answer_is_not_taken() -> None:
+    def forged(query: dns.message.Message) -> list[bytes]:
+        other = dns.message.make_query("other.example.com", "A", id=query.id)
+        wrong = answering("203.0.113.66")(dns.message.make_query(query.question[0].name, "A", id=query.id ^ 1))
+        return [*answering("203.0.113.66")(other), *wrong, b"", b"x" * 40, *answering(rcode=3)(query)]
+
+    zone = Zone()
+    async with resolver(forged) as server:
+        zone.forwarder.use([server.address])
+        for _ in range(2):
+            answer = await ask(zone, "nobody.example.com")
+            assert (answer.rcode(), texts(answer)) == (dns.rcode.NXDOMAIN, [])
+            assert texts(answer, "authority")
+        assert len(server.asked) == 1
+
+
+async def test_what_is_cut_is_asked_again_by_tcp() -> None:
+    def cut(query: dns.message.Message) -> list[bytes]:
+        made = dns.message.make_response(query)
+        made.flags |= dns.flags.TC
+        return [made.to_wire()]
+
+    zone = Zone()
+    async with resolver(cut) as server:
+        zone.forwarder.use([server.address])
+        assert texts(await ask(zone, "large.example.com")) == ["large.example.com. 30 A 192.0.2.99"]
+        assert server.by_tcp == 1
+
+
+async def test_the_next_resolver_is_asked_when_one_is_silent_and_a_silent_one_goes_last() -> None:
+    zone = Zone()
+    async with resolver(lambda _: []) as silent, resolver(answering("192.0.2.1")) as server:
+        zone.forwarder.use([silent.address, server.address])
+        for number in range(4):
+            assert texts(await ask(zone, f"{number}.example.com"))
+        assert len(silent.asked) == 2
+        assert len(server.asked) == 4
+
+
+async def test_without_an_answer_the_client_hears_servfail_and_others_do_not_wait() -> None:
+    zone = Zone()
+    async with resolver(lambda _: []) as silent:
+        zone.forwarder.use([silent.address])
+        for number in range(2):
+            assert (await ask(zone, f"{number}.example.com")).rcode() == dns.rcode.SERVFAIL
+        # one finds out, the rest fail at once
+        answers = await asyncio.gather(*(ask(zone, f"x{number}.example.com") for number in range(8)))
+        assert {each.rcode() for each in answers} == {dns.rcode.SERVFAIL}
+        assert len(silent.asked) == 3
+        silent.script = answering("192.0.2.1")
+        assert texts(await ask(zone, "again.example.com"))
+
+
+async def test_more_questions_than_may_wait_are_refused() -> None:
+    zone = Zone()
+    async with resolver(lambda _: []) as silent:
+        zone.forwarder.use([silent.address])
+        answers = await asyncio.gather(*(ask(zone, f"{number}.example.com") for number in range(12)))
+        assert sorted(each.rcode() for each in answers) == [dns.rcode.SERVFAIL] * 10 + [dns.rcode.REFUSED] * 2
+
+
+async def test_an_external_name_is_followed_outside_and_inside_the_cluster() -> None:
+    zone = Zone(
+        external("outside", "www.example.com"),
+        external("inside", "web.default.svc.cluster.local"),
+        external("circle", "circle.default.svc.cluster.local"),
+        service("web", "10.96.0.20"),
+    )
+    async with resolver(answering("192.0.2.1")) as server:
+        zone.forwarder.use([server.address])
+        at = "default.svc.cluster.local."
+        assert texts(await ask(zone, f"outside.{at}")) == [
+            f"outside.{at} 30 CNAME www.example.com.",
+            "www.example.com. 30 A 192.0.2.1",
+        ]
+        assert texts(await ask(zone, f"inside.{at}")) == [f"inside.{at} 30 CNAME web.{at}", f"web.{at} 30 A 10.96.0.20"]
+        assert (await ask(zone, f"circle.{at}")).rcode() == dns.rcode.SERVFAIL
+        zone.forwarder.use([])
+        lost = await ask(zone, f"outside.{at}", "AAAA")
+        assert (lost.rcode(), texts(lost)) == (dns.rcode.SERVFAIL, [f"outside.{at} 30 CNAME www.example.com."])
+
+
+async def test_a_resolver_that_asks_us_is_found_and_left_out() -> None:
+    zone = Zone()
+
+    def asks_us(query: dns.message.Message) -> list[bytes]:
+        reply = zone.responder.respond(query.to_wire(), TCP)
+        return [reply] if isinstance(reply, bytes) else []
+
+    async with resolver(asks_us) as loop, resolver(answering("192.0.2.1")) as server:
+        zone.forwarder.use([loop.address, server.address])
+        probe = wire.parse(dns.message.make_query("abc.pybernetes-loop", "HINFO").to_wire())
+        await forward.find_loops(zone.forwarder, zone.responder.probes, lambda: probe)
+        before = len(loop.asked)
+        assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 30 A 192.0.2.1"]
+        assert len(loop.asked) == before
