@@ -1,11 +1,10 @@
-"""``pybernetes proxy``: flags and wiring; the only place that names concrete classes. One family, IPv4, for now."""
+"""``pybernetes proxy``: flags and wiring. One proxier for each address family, all fed by the same informers."""
 
 import asyncio
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -13,30 +12,39 @@ from apimachinery.errors import StatusError
 from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
 from client import kubeconfig
 from client.events import NORMAL, WARNING, Recorder
-from client.informer import InformerFactory
+from client.informer import Informer, InformerFactory
 from client.rest import Client
 from component import logs
 from component.daemon import Daemon, run
-from component.errors import OperatorError
 from component.metrics import Registry
-from component.process import RealRunner, Runner
+from component.process import RealRunner
 from component.serving import listening
 from netproxy import config, server
-from netproxy.backends.iptables import IPTablesBackend, Options
+from netproxy.backends.interface import Backend
+from netproxy.backends.iptables import IPTablesBackend
 from netproxy.cleanup import cleanup
+from netproxy.families import make_backends
 from netproxy.health import ProxyHealth
 from netproxy.healthcheck import HealthCheckServers
 from netproxy.journal import Journal
-from netproxy.kernel import iptables
 from netproxy.kernel.conntrack import RealConntrack
-from netproxy.kernel.sysctl import RealSysctl
 from netproxy.metrics import ProxyMetrics
 from netproxy.pace import Pace
 from netproxy.proxier import Proxier, Trackers
 from netproxy.trackers import endpoints, nodes, services
-from netproxy.tuning import tune_conntrack
+from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
+Object = dict[str, Any]
+ANY_IPV4 = "0.0.0.0"  # noqa: S104 - balancers ask from outside
+
+
+class Tracker(Protocol):
+    """What an informer feeds; both tell whether anything is pending."""
+
+    def update(self, obj: Object) -> bool: ...
+
+    def delete(self, obj: Object) -> bool: ...
 
 
 async def main(options: Mapping[str, Any]) -> None:
@@ -48,14 +56,12 @@ async def main(options: Mapping[str, Any]) -> None:
         credentials = kubeconfig.load(settings.kubeconfig)
     except kubeconfig.KubeconfigError as error:
         raise click.UsageError(f"--kubeconfig: {error}") from None
-    if not iptables.available("IPv4"):
-        raise OperatorError("iptables is not installed: install the package iptables, or correct PATH (it needs /usr/sbin)")
     async with Client(credentials, component="kube-proxy") as client:
         ranges = settings.cluster_cidrs
         if settings.detect_local != "ClusterCIDR":
             ranges = await node_ranges(client, settings.node_name) if settings.detect_local == "NodeCIDR" else ()
-        backend = await make_backend(settings, RealRunner(), ranges)
-        await Proxy(settings, client, backend).run()
+        backends = await make_backends(settings, RealRunner(), ranges)
+        await Proxy(settings, client, backends).run()
 
 
 async def node_ranges(client: Client, name: str) -> tuple[str, ...]:
@@ -71,30 +77,10 @@ async def node_ranges(client: Client, name: str) -> tuple[str, ...]:
         await client.clock.sleep(1)
 
 
-async def make_backend(settings: config.Config, runner: Runner, pod_ranges: Sequence[str]) -> IPTablesBackend:
-    """The backend for this host, after its connection table was set up."""
-    mode = await iptables.detect(runner)
-    sysctl = RealSysctl()
-    tune_conntrack(sysctl, settings.conntrack, os.cpu_count() or 1)
-    options = Options(
-        cluster_cidr=next((each for each in pod_ranges if ":" not in each), ""),
-        pod_interface=settings.pod_interface,
-        masquerade_all=settings.masquerade_all,
-        masquerade_bit=settings.masquerade_bit,
-        node_port_addresses=settings.node_port_addresses,
-        localhost_node_ports=settings.localhost_node_ports,
-        drop_invalid=sysctl.get("net/netfilter/nf_conntrack_tcp_be_liberal") != "1",
-    )
-    _log.info("Using iptables", variant=mode or "default", pods=options.from_pods)
-    if not options.from_pods:
-        _log.warning("Without --cluster-cidr pods cannot be told from outsiders, whose calls to cluster IPs are not answered")
-    return IPTablesBackend(iptables.RealIPTables(runner, "IPv4", mode), sysctl, options)
-
-
 class Proxy:
     """The parts of one proxy and their tasks."""
 
-    def __init__(self, settings: config.Config, client: Client, backend: IPTablesBackend) -> None:
+    def __init__(self, settings: config.Config, client: Client, backends: Mapping[Family, IPTablesBackend]) -> None:
         clock = client.clock
         self._settings = settings
         self._registry = Registry()
@@ -103,51 +89,46 @@ class Proxy:
             _log.warning(warning)
         client.count_requests(self._registry)
         self._metrics = ProxyMetrics(self._registry)
-        for table in ("nat", "filter"):
-            self._metrics.rules.labels(table, "IPv4").set_function(partial(backend.rules_in, table))
+        for family, backend in backends.items():
+            for table in ("nat", "filter"):
+                self._metrics.rules.labels(table, family).set_function(partial(backend.rules_in, table))
         self._clock = clock
-        self.health = ProxyHealth(clock, 2 * settings.sync_period)
+        self.health = ProxyHealth(clock, 2 * settings.sync_period, tuple(backends))
         self.journal = Journal()
         self._events = Recorder(client, "kube-proxy", settings.node_name, metrics=self._registry)
-        self._checks = HealthCheckServers(lambda: self.health.healthy, on_failure=self._note_unchecked)
-        self._trackers = Trackers(
-            services.ServiceTracker(), endpoints.EndpointsTracker(settings.node_name), nodes.NodeTracker(settings.node_name)
-        )
-        self._proxier = Proxier(
-            self._trackers,
-            backend,
-            RealConntrack(),
-            clock,
-            self._metrics,
-            pace=Pace(settings.min_sync_period, adaptive=not settings.min_sync_given),
-            health=self.health,
-            checks=self._checks,
-            journal=self.journal,
-            sync_period=settings.sync_period,
-        )
+        self._anywhere = "" if "IPv6" in backends else ANY_IPV4
+        self._checks = HealthCheckServers(lambda: self.health.healthy, self._anywhere, self._note_unchecked)
+        self._proxiers = [self._proxier(family, backend) for family, backend in backends.items()]
         self._informers = InformerFactory(client)
         self._watch()
 
+    def _proxier(self, family: Family, backend: Backend) -> Proxier:
+        name = self._settings.node_name
+        trackers = Trackers(services.ServiceTracker(family), endpoints.EndpointsTracker(name, family), nodes.NodeTracker(name))
+        return Proxier(
+            trackers,
+            backend,
+            RealConntrack(family),
+            self._clock,
+            self._metrics,
+            pace=Pace(self._settings.min_sync_period, adaptive=not self._settings.min_sync_given),
+            health=self.health,
+            checks=self._checks,
+            journal=self.journal,
+            sync_period=self._settings.sync_period,
+            family=family,
+        )
+
     def _watch(self) -> None:
-        """Informers hold only what trackers read; whatever may need a sync wakes the proxier."""
-        trackers, name = self._trackers, self._settings.node_name
-        sources: list[tuple[Any, Any, dict[str, Any], Any]] = [
-            (trackers.services, SERVICES, {"label_selector": services.SELECTOR}, services.trimmed),
-            (trackers.endpoints, ENDPOINT_SLICES, {"label_selector": endpoints.SELECTOR}, endpoints.trimmed),
-            (trackers.node, NODES, {"field_selector": f"metadata.name={name}"}, nodes.trimmed),
-        ]
-        for tracker, resource, selection, transform in sources:
-            informer = self._informers.informer(resource, transform=transform, **selection)
-
-            def changed(_: dict[str, Any] | None, obj: dict[str, Any], tracker: Any = tracker) -> None:
-                if tracker.update(obj):
-                    self._proxier.notify()
-
-            def deleted(obj: dict[str, Any], tracker: Any = tracker) -> None:
-                if tracker.delete(obj):
-                    self._proxier.notify()
-
-            informer.add_handler(on_add=partial(changed, None), on_update=changed, on_delete=deleted)
+        """Informers hold only what trackers read; whatever may need a sync of a family wakes its proxier."""
+        watch = self._informers.informer
+        service = watch(SERVICES, label_selector=services.SELECTOR, transform=services.trimmed)
+        endpoint_slice = watch(ENDPOINT_SLICES, label_selector=endpoints.SELECTOR, transform=endpoints.trimmed)
+        node = watch(NODES, field_selector=f"metadata.name={self._settings.node_name}", transform=nodes.trimmed)
+        for proxier in self._proxiers:
+            _feed(service, proxier.trackers.services, proxier)
+            _feed(endpoint_slice, proxier.trackers.endpoints, proxier)
+            _feed(node, proxier.trackers.node, proxier)
 
     def _note_unchecked(self, service: str, why: str) -> None:
         namespace, _, name = service.partition("/")
@@ -164,15 +145,30 @@ class Proxy:
             group.create_task(self._checks.run(), name="health-checks")
             await self._informers.wait_synced()
             _log.info("Programming services", mode=self._settings.mode)
-            group.create_task(self._proxier.run(), name="proxier")
+            for proxier in self._proxiers:
+                group.create_task(proxier.run(), name=f"proxier-{proxier.family}")
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         if self._settings.healthz is not None:
             handler = server.health_handler(self.health, self._metrics, self._clock)
-            await stack.enter_async_context(listening(handler, *self._settings.healthz, drain_seconds=1))
+            host, port = self._settings.healthz
+            wide = host in ("::", ANY_IPV4)
+            await stack.enter_async_context(listening(handler, self._anywhere if wide else host, port, drain_seconds=1))
         if self._settings.metrics is not None:
             handler = server.metrics_handler(self._registry, self._settings.mode, self.journal)
             await stack.enter_async_context(listening(handler, *self._settings.metrics, drain_seconds=1))
+
+
+def _feed(informer: Informer, tracker: Tracker, proxier: Proxier) -> None:
+    def changed(obj: Object) -> None:
+        if tracker.update(obj):
+            proxier.notify()
+
+    def deleted(obj: Object) -> None:
+        if tracker.delete(obj):
+            proxier.notify()
+
+    informer.add_handler(on_add=changed, on_update=lambda old, new: changed(new), on_delete=deleted)
 
 
 DAEMON = Daemon(

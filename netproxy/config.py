@@ -171,7 +171,7 @@ def read(options: Mapping[str, Any]) -> Config:
         kubeconfig=given.get("kubeconfig") or "",
         node_name=(given.get("hostname_override") or socket.gethostname()).strip().lower(),
         mode=mode,
-        cluster_cidrs=tuple(_network("--cluster-cidr", each) for each in _split(given.get("cluster_cidr"))),
+        cluster_cidrs=_cluster_cidrs(_split(given.get("cluster_cidr"))),
         healthz=_address("--healthz-bind-address", given.get("healthz_bind_address", "0.0.0.0:10256"), 10256),
         metrics=_address("--metrics-bind-address", given.get("metrics_bind_address", "127.0.0.1:10249"), 10249),
         min_sync_period=float(given.get("iptables_min_sync_period", 1.0)),
@@ -251,12 +251,19 @@ def _network(flag: str, text: str) -> str:
         raise click.UsageError(f"{flag}: {error}") from None
 
 
+def _cluster_cidrs(given: list[str]) -> tuple[str, ...]:
+    networks = tuple(_network("--cluster-cidr", each) for each in given)
+    if len({":" in each for each in networks}) < len(networks):
+        text = "only one CIDR allowed or a valid DualStack CIDR (e.g. 10.100.0.0/16,fde4:8dba:82e1::/48)"
+        raise click.UsageError(f"--cluster-cidr: {text}")
+    return networks
+
+
 def _node_port_addresses(given: Any) -> tuple[str, ...]:
     each = tuple(given)
     if "primary" in each and len(each) > 1:
         raise click.UsageError("--nodeport-addresses: primary cannot be combined with ranges")
-    networks = tuple(item if item == "primary" else _network("--nodeport-addresses", item) for item in each)
-    return () if any(network in ("0.0.0.0/0", "::/0") for network in networks) else networks
+    return tuple(item if item == "primary" else _network("--nodeport-addresses", item) for item in each)
 
 
 def _address(flag: str, text: Any, default_port: int) -> tuple[str, int] | None:

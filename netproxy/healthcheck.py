@@ -14,6 +14,7 @@ from component import logs
 from component.errors import OperatorError
 from component.serving import listening
 from netproxy.plan import HealthCheck
+from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
 
@@ -22,23 +23,30 @@ class HealthCheckServers:
     """Owns the servers; ``run`` keeps them until cancelled."""
 
     def __init__(
-        self, healthy: Callable[[], bool], host: str = "", on_failure: Callable[[str, str], object] | None = None
+        self,
+        healthy: Callable[[], bool],
+        host: str = "0.0.0.0",  # noqa: S104 - balancers come from outside
+        on_failure: Callable[[str, str], object] | None = None,
     ) -> None:
-        """``on_failure`` is told service and reason when a port cannot be opened."""
+        """``host`` is empty for every address of both families. ``on_failure`` is told service and reason when a port cannot
+        be opened."""
         self._healthy = healthy
         self._on_failure = on_failure
-        self._host = host or "0.0.0.0"  # noqa: S104 - balancers come from outside
-        self._wanted: dict[str, HealthCheck] = {}
+        self._host = host
+        self._wanted: dict[str, dict[Family, HealthCheck]] = {}
         self._running: dict[str, tuple[int, AsyncExitStack]] = {}
         self._changed = asyncio.Event()
 
-    def set(self, checks: Mapping[str, HealthCheck | None]) -> None:
-        """Services whose check changed, by ``namespace/name``; None for one that has none any more."""
+    def set(self, checks: Mapping[str, HealthCheck | None], family: Family) -> None:
+        """Services whose check changed in one family, by ``namespace/name``; None for one that has none any more."""
         for service, check in checks.items():
+            held = self._wanted.setdefault(service, {})
             if check is None:
-                self._wanted.pop(service, None)
+                held.pop(family, None)
             else:
-                self._wanted[service] = check
+                held[family] = check
+            if not held:
+                del self._wanted[service]
         self._changed.set()
 
     async def run(self) -> None:
@@ -54,12 +62,11 @@ class HealthCheckServers:
 
     async def _converge(self) -> None:
         for service, (port, _) in list(self._running.items()):
-            check = self._wanted.get(service)
-            if check is None or check.port != port:
+            if all(check.port != port for check in self._wanted.get(service, {}).values()):
                 await self._stop(service)
-        for service, check in list(self._wanted.items()):
+        for service, checks in list(self._wanted.items()):
             if service not in self._running:
-                await self._start(service, check.port)
+                await self._start(service, next(iter(checks.values())).port)
 
     async def _start(self, service: str, port: int) -> None:
         stack = AsyncExitStack()
@@ -81,8 +88,9 @@ class HealthCheckServers:
         await stack.aclose()
 
     def _answer(self, service: str) -> web.Response:
-        check, healthy = self._wanted.get(service), self._healthy()
-        local = check.local_endpoints if check else 0
+        """A pod with an address of each family is one endpoint: what the family with more of them says counts."""
+        checks, healthy = self._wanted.get(service, {}), self._healthy()
+        local = max((check.local_endpoints for check in checks.values()), default=0)
         namespace, _, name = service.partition("/")
         body = orjson.dumps(
             {"service": {"namespace": namespace, "name": name}, "localEndpoints": local, "serviceProxyHealthy": healthy}

@@ -66,11 +66,12 @@ class Proxier:
         sync_period: float = 30.0,
         family: Family = "IPv4",
     ) -> None:
-        self._trackers, self._backend, self._flows = trackers, backend, flows
+        self.trackers, self._backend, self._flows = trackers, backend, flows
         self._clock, self._metrics, self._pace, self.health = clock, metrics, pace, health
         self._checks = checks
         self.journal = journal or Journal()
         self._sync_period = sync_period
+        self.family: Family = family
         self._labels = (family,)
         self._ports: dict[PortName, PortRules] = {}
         self._wake = asyncio.Event()
@@ -83,7 +84,7 @@ class Proxier:
     def notify(self) -> None:
         """Something is pending: wake the loop."""
         self._metrics.last_queued.labels(*self._labels).set(self._clock.now().timestamp())
-        self.health.queued()
+        self.health.queued(self.family)
         self._wake.set()
 
     async def run(self) -> None:
@@ -130,10 +131,10 @@ class Proxier:
         full = self._full_needed
         try:
             if full:
-                await self._backend.resync(self._ports, self._trackers.node.facts)
+                await self._backend.resync(self._ports, self.trackers.node.facts)
             elif changed.ports or changed.node:
                 current = {name: new for name, (_, new) in changed.ports.items()}
-                await self._backend.apply(PlanChange(current, self._trackers.node.facts))
+                await self._backend.apply(PlanChange(current, self.trackers.node.facts))
         except BackendError as error:
             self._failed(full, changed, error)
             return False
@@ -146,7 +147,7 @@ class Proxier:
 
     def _pull(self) -> _Round:
         """Take what is pending and plan it. Only touched services are looked at, unless the node itself changed."""
-        trackers = self._trackers
+        trackers = self.trackers
         services, endpoints = trackers.services.take(), trackers.endpoints.take()
         changed = _Round(services=dict.fromkeys([*services, *endpoints]))
         if trackers.node.take():
@@ -165,9 +166,9 @@ class Proxier:
         return changed
 
     def _plan(self, changed: _Round, services: Iterable[str]) -> None:
-        node = self._trackers.node.facts
+        node = self.trackers.node.facts
         for service in services:
-            ports, endpoints = self._trackers.services.current(service), self._trackers.endpoints.current(service)
+            ports, endpoints = self.trackers.services.current(service), self.trackers.endpoints.current(service)
             for port in ports:
                 found = endpoints.get((port.name.port, port.name.protocol), ())
                 self._set(changed, port.name, plan_port(port, found, node))
@@ -193,7 +194,7 @@ class Proxier:
         _log.error("Cannot program the rules, trying again with all of them", full=full, err=error)
         self._full_needed = True
         self._flows_checked = False
-        self.health.queued()
+        self.health.queued(self.family)
 
     def _tell(self, changed: _Round, seconds: float, full: bool) -> None:
         metrics, labels, now = self._metrics, self._labels, self._clock.now()
@@ -210,15 +211,15 @@ class Proxier:
             metrics.no_local.labels(policy, *labels).set(len(names))
         self._note(changed, now, seconds)
         if self._checks is not None:
-            self._checks.set(changed.checks)
-        if not self._trackers.services.pending and not self._trackers.endpoints.pending:
-            self.health.updated()
+            self._checks.set(changed.checks, self.family)
+        if not self.trackers.services.pending and not self.trackers.endpoints.pending:
+            self.health.updated(self.family)
         _log.v(2, "Programmed", full=full, ports=len(changed.ports), seconds=round(seconds, 4))
 
     def _note(self, changed: _Round, now: datetime, seconds: float) -> None:
         """One line a service, with the number of distinct endpoints it has now."""
         for service in dict.fromkeys(name.service for name in changed.ports):
-            merged = self._trackers.endpoints.current(service)
+            merged = self.trackers.endpoints.current(service)
             ready = {each.ip for endpoints in merged.values() for each in endpoints if each.ready}
             self.journal.note(service, now, seconds, len(ready))
 
@@ -231,7 +232,7 @@ class Proxier:
         begun = self._clock.monotonic()
         try:
             flows = await self._flows.udp_flows()
-            stale = conntrack.stale_flows(flows, doubtful, self._trackers.node.facts.addresses)
+            stale = conntrack.stale_flows(flows, doubtful, self.trackers.node.facts.addresses)
             if stale:
                 deleted = await self._flows.delete(stale)
                 self._metrics.conntrack_deleted.labels(*self._labels).inc(deleted)

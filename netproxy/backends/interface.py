@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from netproxy.backends.options import Options
 from netproxy.plan import PlanChange, PortRules
 from netproxy.trackers.nodes import NodeFacts
 from netproxy.trackers.services import PortName
@@ -16,6 +17,11 @@ class Backend(Protocol):
     """Programs one address family of this node. Calls never overlap."""
 
     name: str
+
+    @property
+    def options(self) -> Options:
+        """What it was made with."""
+        ...
 
     async def resync(self, ports: Mapping[PortName, PortRules], node: NodeFacts) -> None:
         """Make the kernel hold exactly these rules, whatever is there of ours; foreign rules are left alone.

@@ -7,7 +7,7 @@ from typing import Any
 
 from apimachinery.times import parse_time
 from netproxy.trackers.changes import Changes
-from netproxy.trackers.services import Family, family_of
+from netproxy.trackers.services import Family, canonical, family_of
 
 Object = dict[str, Any]
 
@@ -63,19 +63,19 @@ def parse_slice(obj: Object, node: str, family: Family = "IPv4") -> Slice:
         if number is None:
             continue
         key = (str(port.get("name") or ""), str(port.get("protocol") or "TCP"))
-        endpoints = tuple(_endpoint(each, int(number), node) for each in usable)
+        endpoints = tuple(_endpoint(each, int(number), node, family) for each in usable)
         found.append((key, endpoints))
     return tuple(found)
 
 
-def _endpoint(each: Mapping[str, Any], port: int, node: str) -> Endpoint:
+def _endpoint(each: Mapping[str, Any], port: int, node: str, family: Family) -> Endpoint:
     """Absent conditions mean ready, serving as ready, not terminating. The first address stands for the endpoint."""
     conditions = each.get("conditions") or {}
     ready = conditions.get("ready") is not False
     serving = conditions.get("serving")
     hints = each.get("hints") or {}
     return Endpoint(
-        str(each["addresses"][0]),
+        canonical(str(each["addresses"][0]), family),
         port,
         local=bool(node) and each.get("nodeName") == node,
         ready=ready,

@@ -81,6 +81,11 @@ def family_of(address: str) -> Family | None:
         return None
 
 
+def canonical(address: str, family: Family) -> str:
+    """One spelling for one address, the kernel's: IPv6 has many, and flows are compared by text."""
+    return ipaddress.ip_address(address).compressed if family == "IPv6" else address
+
+
 def service_ports(obj: Object, family: Family = "IPv4") -> Ports:
     """The ports to program for one family; none for headless and ExternalName services or another proxy's."""
     if questions.is_external_name(obj) or questions.is_headless(obj):
@@ -94,8 +99,8 @@ def service_ports(obj: Object, family: Family = "IPv4") -> Ports:
     balancer = questions.kind(obj) == "LoadBalancer"
     shared: dict[str, Any] = {
         "family": family,
-        "cluster_ip": address,
-        "external_ips": tuple(ip for ip in questions.external_ips(obj) if family_of(ip) == family),
+        "cluster_ip": canonical(address, family),
+        "external_ips": tuple(canonical(ip, family) for ip in questions.external_ips(obj) if family_of(ip) == family),
         "load_balancer_ips": _load_balancer_ips(obj, family) if balancer else (),
         "source_ranges": _source_ranges(obj, family) if balancer else (),
         "affinity_seconds": questions.affinity_seconds(obj),
@@ -119,7 +124,7 @@ def _load_balancer_ips(obj: Object, family: Family) -> tuple[str, ...]:
     """Addresses whose traffic arrives unchanged; with ``ipMode: Proxy`` the balancer must not be cut short."""
     ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     return tuple(
-        str(each["ip"])
+        canonical(str(each["ip"]), family)
         for each in ingress
         if each.get("ip") and each.get("ipMode", "VIP") != "Proxy" and family_of(str(each["ip"])) == family
     )

@@ -22,7 +22,7 @@ def own_network_namespace() -> Iterator[str]:
     subprocess.run(["ip", "netns", "add", name], check=True, capture_output=True)
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(Path("/run/netns", name))
+        enter(name)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True, capture_output=True)
         yield name
     finally:
@@ -31,8 +31,9 @@ def own_network_namespace() -> Iterator[str]:
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
-def _enter(path: Path) -> None:
-    target = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def enter(name: str) -> None:
+    """Move this thread into a namespace for good."""
+    target = os.open(Path("/run/netns", name), os.O_RDONLY | os.O_CLOEXEC)
     try:
         _set(target)
     finally:

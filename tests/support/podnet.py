@@ -1,30 +1,90 @@
 """A node's network without containers: a bridge with pod-like namespaces, and a host outside, all in namespaces of their own.
 
     with pod_network() as net:          # this thread is now on "the node", 10.0.0.1 on its link to outside, pods on 10.244.0.0/24
-        pod = net.pod(); pod.run("cat", ...)
+        pod = net.pod(); pod.serve_tcp(8080)
+
+Every host has an address of each family; the network is asked in one of them, IPv4 unless told otherwise (``net.plan``).
 
 Pods serve with ``serve_tcp`` and ``serve_udp`` (they answer their own address and the client's); ``ask_tcp`` and ``ask_udp``
 ask from a pod, from outside or, with ``net.node``, from the node.
 """
 
 import contextlib
+import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from tests.support.netns import own_network_namespace
+from netproxy.trackers.services import Family
+from tests.support.netns import enter, own_network_namespace
 
-POD_CIDR = "10.244.0.0/16"
-NODE_IP = "10.0.0.1"
-OUTSIDE_IP = "10.0.0.2"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AddressPlan:
+    """Who has which address in one family. ``balancer`` and ``elsewhere`` (a range) belong to nobody here."""
+
+    family: Family
+    pod_cidr: str
+    pods: str
+    bridge: str
+    node: str
+    outside: str
+    services: str
+    balancer: str
+    elsewhere: str
+    neighbours: str
+    mask: int
+    every: str
+
+    def pod(self, number: int) -> str:
+        return f"{self.pods}{number}"
+
+    def service(self, number: int) -> str:
+        return f"{self.services}{number}"
+
+
+V4 = AddressPlan(
+    family="IPv4",
+    pod_cidr="10.244.0.0/16",
+    pods="10.244.0.",
+    bridge="10.244.0.1",
+    node="10.0.0.1",
+    outside="10.0.0.2",
+    services="10.96.0.",
+    balancer="198.51.100.20",
+    elsewhere="192.0.2.0/24",
+    neighbours="10.0.0.0/24",
+    mask=24,
+    every="0.0.0.0",
+)
+V6 = AddressPlan(
+    family="IPv6",
+    pod_cidr="fd00:10:244::/56",
+    pods="fd00:10:244::",
+    bridge="fd00:10:244::1",
+    node="fd00:10::1",
+    outside="fd00:10::2",
+    services="fd00:10:96::",
+    balancer="2001:db8:51::20",
+    elsewhere="2001:db8:2::/64",
+    neighbours="fd00:10::/64",
+    mask=64,
+    every="::",
+)
+POD_CIDR, NODE_IP, OUTSIDE_IP = V4.pod_cidr, V4.node, V4.outside
 
 _TCP_SERVER = """
 import socket, sys
-s = socket.create_server((sys.argv[3], int(sys.argv[2])), backlog=64)
+family = socket.AF_INET6 if ":" in sys.argv[3] else socket.AF_INET
+s = socket.create_server((sys.argv[3], int(sys.argv[2])), family=family, backlog=64)
 print("ready", flush=True)
 while True:
     c, peer = s.accept()
@@ -32,7 +92,8 @@ while True:
 """
 _UDP_SERVER = """
 import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", int(sys.argv[2])))
+family = socket.AF_INET6 if ":" in sys.argv[3] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM); s.bind((sys.argv[3], int(sys.argv[2])))
 print("ready", flush=True)
 while True:
     data, peer = s.recvfrom(2048)
@@ -40,32 +101,12 @@ while True:
 """
 _TCP_ECHO = """
 import socket, sys
-s = socket.create_server(("0.0.0.0", int(sys.argv[2])))
+s = socket.create_server((sys.argv[3], int(sys.argv[2])), family=socket.AF_INET6 if ":" in sys.argv[3] else socket.AF_INET)
 print("ready", flush=True)
 c, peer = s.accept()
 while data := c.recv(2048):
     c.sendall(data)
 """
-_ASK_TCP = """
-import socket, sys
-try:
-    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3])) as c:
-        print(c.makefile().read())
-except (OSError, TimeoutError) as error:
-    print(type(error).__name__)
-"""
-_ASK_UDP = """
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(float(sys.argv[3]))
-if sys.argv[4] != "0": s.bind(("0.0.0.0", int(sys.argv[4])))
-s.connect((sys.argv[1], int(sys.argv[2])))
-try:
-    s.send(b"?"); print(s.recv(2048).decode())
-except (OSError, TimeoutError) as error:
-    print(type(error).__name__)
-"""
-
-
 _ASK_ON = """
 import select, socket, sys
 answered = failed = 0
@@ -98,6 +139,7 @@ class Host:
 
     namespace: str
     ip: str
+    every: str = V4.every
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def _argv(self, *argv: str) -> list[str]:
@@ -105,24 +147,38 @@ class Host:
 
     def ask_tcp(self, ip: str, port: int, seconds: float = 1.0) -> tuple[str, str]:
         """Who answered and which source it saw; or the error's name and nothing."""
-        return self._ask(_ASK_TCP, ip, str(port), str(seconds))
+
+        def ask() -> str:
+            with socket.create_connection((ip, port), timeout=seconds) as connection:
+                return connection.makefile().read()
+
+        return self._ask(ask)
 
     def ask_udp(self, ip: str, port: int, seconds: float = 1.0, source_port: int = 0) -> tuple[str, str]:
-        return self._ask(_ASK_UDP, ip, str(port), str(seconds), str(source_port))
+        def ask() -> str:
+            with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_DGRAM) as asking:
+                asking.settimeout(seconds)
+                if source_port:
+                    asking.bind((self.every, source_port))
+                asking.connect((ip, port))
+                asking.send(b"?")
+                return asking.recv(2048).decode()
 
-    def _ask(self, code: str, *arguments: str) -> tuple[str, str]:
-        done = subprocess.run(
-            self._argv(sys.executable, "-c", code, *arguments), capture_output=True, text=True, timeout=20, check=True
-        )
-        who, _, source = done.stdout.strip().partition(" ")
+        return self._ask(ask)
+
+    def _ask(self, ask: Callable[[], str]) -> tuple[str, str]:
+        try:
+            who, _, source = _within(self.namespace, ask).strip().partition(" ")
+        except OSError as error:
+            return type(error).__name__, ""
         return who, source
 
-    def serve_tcp(self, port: int, address: str = "0.0.0.0") -> None:
+    def serve_tcp(self, port: int, address: str = "") -> None:
         self._serve(_TCP_SERVER, port, address)
 
     def asking_tcp(self, ip: str, port: int) -> "Asking":
         """Ask again and again until told to stop."""
-        argv = self._argv(sys.executable, "-c", _ASK_ON, ip, str(port))
+        argv = self._argv(sys.executable, "-IS", "-c", _ASK_ON, ip, str(port))
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return Asking(process)
 
@@ -145,7 +201,9 @@ class Host:
 
     def _serve(self, code: str, port: int, address: str = "") -> None:
         process = subprocess.Popen(
-            self._argv(sys.executable, "-c", code, self.ip, str(port), address), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+            self._argv(sys.executable, "-IS", "-c", code, self.ip, str(port), address or self.every),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
         )
         self.processes.append(process)
         assert process.stdout is not None
@@ -164,6 +222,7 @@ class Host:
 class PodNetwork:
     node: Host
     outside: Host
+    plan: AddressPlan = V4
     pods: list[Host] = field(default_factory=list)
 
     def pod(self) -> Host:
@@ -172,31 +231,37 @@ class PodNetwork:
         name = f"pyb-{uuid.uuid4().hex[:10]}"
         veth = f"v{name[4:12]}"
         _ip("netns", "add", name)
-        host = Host(name, f"10.244.0.{number}")
+        host = Host(name, self.plan.pod(number), self.plan.every)
         self.pods.append(host)
         _ip("link", "add", veth, "type", "veth", "peer", "name", "eth0", "netns", name)
         _ip("link", "set", veth, "master", "br0", "up")
         subprocess.run(["bridge", "link", "set", "dev", veth, "hairpin", "on"], check=True)
-        _inside(name, f"{host.ip}/24", "10.244.0.1")
+        for plan in (V4, V6):
+            _inside(name, plan.pod(number), plan.bridge, plan.mask)
         return host
 
 
 @contextmanager
-def pod_network() -> Iterator[PodNetwork]:
+def pod_network(plan: AddressPlan = V4) -> Iterator[PodNetwork]:
     with own_network_namespace() as name:
-        net = PodNetwork(Host(name, NODE_IP), Host(f"pyb-{uuid.uuid4().hex[:10]}", OUTSIDE_IP))
+        outside = Host(f"pyb-{uuid.uuid4().hex[:10]}", plan.outside, plan.every)
+        net = PodNetwork(Host(name, plan.node, plan.every), outside, plan)
         try:
             _sysctl("net/ipv4/ip_forward", "1")
-            _ip("link", "add", "br0", "type", "bridge")
-            _ip("addr", "add", "10.244.0.1/24", "dev", "br0")
+            _sysctl("net/ipv6/conf/all/forwarding", "1")
+            _sysctl("net/ipv6/conf/default/accept_dad", "0")
+            # no snooping: it would hold back neighbour solicitations, which are multicast, until a querier was heard
+            _ip("link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
             _ip("link", "set", "br0", "up")
             _ip("netns", "add", net.outside.namespace)
             _ip("link", "add", "uplink", "type", "veth", "peer", "name", "eth0", "netns", net.outside.namespace)
-            _ip("addr", "add", f"{NODE_IP}/24", "dev", "uplink")
             _ip("link", "set", "uplink", "up")
-            # without any route the node could not even send to a cluster IP: rules see only what was routed
-            _ip("route", "add", "default", "via", OUTSIDE_IP)
-            _inside(net.outside.namespace, f"{OUTSIDE_IP}/24", NODE_IP)
+            for each in (V4, V6):
+                _address(f"{each.bridge}/{each.mask}", "br0")
+                _address(f"{each.node}/{each.mask}", "uplink")
+                _inside(net.outside.namespace, each.outside, each.node, each.mask)
+                # without any route the node could not even send to a cluster IP: rules see only what was routed
+                _ip("route", "add", "default", "via", each.outside)
             yield net
         finally:
             for host in (net.outside, *net.pods, net.node):
@@ -205,11 +270,36 @@ def pod_network() -> Iterator[PodNetwork]:
                     subprocess.run(["ip", "netns", "delete", host.namespace], check=False, capture_output=True)
 
 
-def _inside(namespace: str, address: str, gateway: str) -> None:
+def _inside(namespace: str, address: str, gateway: str, mask: int) -> None:
     _ip("-n", namespace, "link", "set", "lo", "up")
-    _ip("-n", namespace, "addr", "add", address, "dev", "eth0")
+    _address(f"{address}/{mask}", "eth0", namespace)
+    _within(namespace, lambda: _sysctl("net/ipv6/conf/eth0/accept_dad", "0"))
     _ip("-n", namespace, "link", "set", "eth0", "up")
     _ip("-n", namespace, "route", "add", "default", "via", gateway)
+
+
+def _within(namespace: str, do: Callable[[], T]) -> T:
+    """On a thread of its own, which is all of this process that is moved into the namespace."""
+
+    def inside() -> T:
+        enter(namespace)
+        return do()
+
+    with ThreadPoolExecutor(1) as fresh:
+        return fresh.submit(inside).result(timeout=20)
+
+
+def _address(address: str, interface: str, namespace: str = "") -> None:
+    """Usable at once: IPv6 would first look for a second owner of the address."""
+    _ip(
+        *(["-n", namespace] if namespace else []),
+        "addr",
+        "add",
+        address,
+        "dev",
+        interface,
+        *(["nodad"] if ":" in address else []),
+    )
 
 
 def _ip(*arguments: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from component.clock import Clock, FakeClock
 from component.metrics import Registry
 from netproxy.backends.interface import Backend
-from netproxy.backends.iptables import IPTablesBackend, Options
+from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.options import Options
 from netproxy.health import ProxyHealth
 from netproxy.kernel.conntrack import Conntrack, FakeConntrack
 from netproxy.kernel.fake_iptables import FakeIPTables
@@ -67,7 +68,7 @@ def endpoint_slice(
             "labels": {"kubernetes.io/service-name": name},
             **metadata,
         },
-        "addressType": "IPv4",
+        "addressType": "IPv6" if endpoints and all(":" in each["addresses"][0] for each in endpoints) else "IPv4",
         "endpoints": list(endpoints),
         "ports": list(ports or [port(8080)]),
     }
@@ -96,11 +97,12 @@ class TestProxy:
         self.tables = FakeIPTables()
         self.sysctl = FakeSysctl({"net/ipv4/conf/all/route_localnet": "0"})
         self.clock = clock or FakeClock()
-        self.trackers = Trackers(ServiceTracker(), EndpointsTracker(NODE), NodeTracker(NODE))
         self.backend = backend or IPTablesBackend(self.tables, self.sysctl, options or Options(cluster_cidr=CLUSTER_CIDR))
+        family = self.backend.options.family
+        self.trackers = Trackers(ServiceTracker(family), EndpointsTracker(NODE, family), NodeTracker(NODE))
         self.flows = flows or FakeConntrack()
         self.registry = Registry(process=False)
-        self.health = ProxyHealth(self.clock, 60)
+        self.health = ProxyHealth(self.clock, 60, (family,))
         self.proxier = Proxier(
             self.trackers,
             self.backend,
@@ -109,6 +111,7 @@ class TestProxy:
             ProxyMetrics(self.registry),
             pace=Pace(1.0),
             health=self.health,
+            family=family,
         )
 
     def put(self, *objects: Object) -> None:

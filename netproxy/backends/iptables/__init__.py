@@ -1,6 +1,5 @@
 """The iptables backend: ``render`` writes one port's rules, ``base`` what every node has, ``backend`` finds the difference."""
 
 from netproxy.backends.iptables.backend import IPTablesBackend
-from netproxy.backends.iptables.base import Options
 
-__all__ = ["IPTablesBackend", "Options"]
+__all__ = ["IPTablesBackend"]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from component import logs
 from netproxy.backends.interface import BackendError
 from netproxy.backends.iptables import names
-from netproxy.backends.iptables.base import JUMPS, SHARED, ChainRef, Options, fixed, tails
+from netproxy.backends.iptables.base import JUMPS, SHARED, ChainRef, fixed, loopback_node_ports, tails
 from netproxy.backends.iptables.quarantine import refused
 from netproxy.backends.iptables.removal import removal, target_of
 from netproxy.backends.iptables.render import EMPTY, Rendered, render
+from netproxy.backends.options import Options
 from netproxy.kernel.iptables import TABLES, Chains, IPTables, IPTablesError, TableChange, Transaction
 from netproxy.kernel.sysctl import Sysctl
 from netproxy.plan import PlanChange, PortRules
@@ -153,7 +154,7 @@ class IPTablesBackend:
 
     def _prepare_kernel(self) -> None:
         """Only ever switched on, as others may need it too."""
-        if self.options.loopback_node_ports:
+        if loopback_node_ports(self.options):
             self._switch_on("net/ipv4/conf/all/route_localnet", "node ports will not answer on 127.0.0.1")
         version = "ip" if self.options.family == "IPv4" else "ip6"
         bridged = f"net/bridge/bridge-nf-call-{version}tables"

@@ -5,49 +5,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from netproxy.backends.iptables import names
+from netproxy.backends.options import PRIMARY, Options, primary_address
 from netproxy.trackers.nodes import NodeFacts
-from netproxy.trackers.services import Family
 
 ChainRef = tuple[str, str]
 """Table and chain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Settings of the backend, from flags. ``cluster_cidr``, or the interface through which pods send (``name`` or ``prefix+``),
-    tells pods from outside; without either nothing counts as outside.
+def from_pods(options: Options) -> str:
+    """The match for packets that pods send; ``! `` before it makes it the match for all others. Empty when pods are not known."""
+    if options.cluster_cidr:
+        return f"-s {options.cluster_cidr}"
+    return f"-i {options.pod_interface}" if options.pod_interface else ""
 
-    ``node_port_addresses`` are ranges; empty means every local address. ``drop_invalid`` is off where conntrack is liberal.
-    """
 
-    family: Family = "IPv4"
-    cluster_cidr: str = ""
-    pod_interface: str = ""
-    masquerade_all: bool = False
-    masquerade_bit: int = 14
-    node_port_addresses: tuple[str, ...] = ()
-    localhost_node_ports: bool = True
-    random_fully: bool = True
-    drop_invalid: bool = True
-
-    @property
-    def from_pods(self) -> str:
-        """The match for packets that pods send; ``! `` before it makes it the match for all others."""
-        return f"-s {self.cluster_cidr}" if self.cluster_cidr else f"-i {self.pod_interface}" if self.pod_interface else ""
-
-    @property
-    def mark(self) -> str:
-        return f"{1 << self.masquerade_bit:#x}"
-
-    @property
-    def loopback_node_ports(self) -> bool:
-        """Whether 127.0.0.1 answers node ports, which needs ``route_localnet``."""
-        if self.family != "IPv4" or not self.localhost_node_ports:
-            return False
-        ranges = [ipaddress.ip_network(each, strict=False) for each in self.node_port_addresses if each != "primary"]
-        return not self.node_port_addresses or any(
-            each.version == 4 and each.overlaps(ipaddress.ip_network("127.0.0.0/8")) for each in ranges
-        )
+def loopback_node_ports(options: Options) -> bool:
+    """Whether 127.0.0.1 answers node ports, which needs ``route_localnet``; IPv6 knows nothing like it."""
+    if options.family != "IPv4" or not options.localhost_node_ports:
+        return False
+    loopback = ipaddress.ip_network("127.0.0.0/8")
+    ranges = [ipaddress.ip_network(each, strict=False) for each in options.node_port_addresses if each != PRIMARY]
+    return not options.node_port_addresses or any(each.overlaps(loopback) for each in ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +81,7 @@ SHARED: tuple[ChainRef, ...] = (
 
 def fixed(options: Options) -> Mapping[ChainRef, tuple[str, ...]]:
     """Chains that depend on flags alone."""
-    mark = options.mark
+    mark = f"{1 << options.masquerade_bit:#x}"
     forward = [
         f'-m comment --comment "kubernetes forwarding rules" -m mark --mark {mark}/{mark} -j ACCEPT',
         '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
@@ -128,7 +106,7 @@ def fixed(options: Options) -> Mapping[ChainRef, tuple[str, ...]]:
 
 def _firewall(options: Options) -> tuple[str, ...]:
     """With ``route_localnet`` a neighbour could address 127.0.0.1 of this node (CVE-2020-8558); refuse that."""
-    if not options.loopback_node_ports:
+    if not loopback_node_ports(options):
         return ()
     return (
         '-m comment --comment "block incoming localnet connections" ! -s 127.0.0.0/8 -d 127.0.0.0/8 '
@@ -142,7 +120,7 @@ def tails(options: Options, node: NodeFacts) -> Mapping[ChainRef, tuple[str, ...
     jump = f"-j {names.NODE_PORTS}"
     if not options.node_port_addresses:
         loopback = "127.0.0.0/8" if options.family == "IPv4" else "::1/128"
-        but = "" if options.loopback_node_ports else f"! -d {loopback} "
+        but = "" if loopback_node_ports(options) else f"! -d {loopback} "
         rules = [f"{comment} {but}-m addrtype --dst-type LOCAL {jump}"]
     else:
         rules = [f"{comment} -d {where} {jump}" for where in _node_port_addresses(options, node)]
@@ -150,12 +128,11 @@ def tails(options: Options, node: NodeFacts) -> Mapping[ChainRef, tuple[str, ...
 
 
 def _node_port_addresses(options: Options, node: NodeFacts) -> list[str]:
-    """Ranges as they are, narrowed to local addresses by the match; ``primary`` is the node's own first address."""
+    """Ranges narrowed to local addresses by the match; ``primary`` is an address of this node."""
     found = []
     for each in options.node_port_addresses:
-        if each == "primary":
-            of_family = [address for address in node.addresses if (":" in address) == (options.family == "IPv6")]
-            found += of_family[:1]
-        elif (":" in each) == (options.family == "IPv6"):
+        if each != PRIMARY:
             found.append(f"{each} -m addrtype --dst-type LOCAL")
+        elif address := primary_address(node, options.family):
+            found.append(address)
     return found

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from netproxy.backends.iptables import names
-from netproxy.backends.iptables.base import Options, fixed
+from netproxy.backends.iptables.base import fixed
 from netproxy.backends.iptables.render import Rendered
+from netproxy.backends.options import Options
 from netproxy.kernel.iptables import IPTables, IPTablesError, Transaction
 from netproxy.trackers.services import PortName
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from netproxy.backends.iptables import names
-from netproxy.backends.iptables.base import ChainRef, Options
+from netproxy.backends.iptables.base import ChainRef, from_pods
+from netproxy.backends.options import Options
 from netproxy.plan import PortRules, Target, Verdict
 
 
@@ -36,6 +37,7 @@ class _Writer:
     def __init__(self, rules: PortRules, options: Options) -> None:
         self.rules = rules
         self.options = options
+        self.from_pods = from_pods(options)
         self.chains: dict[str, tuple[str, ...]] = {}
         self.shared: dict[ChainRef, list[str]] = {}
         code = names.port_hash(rules.name)
@@ -61,9 +63,9 @@ class _Writer:
 
     def _masquerade_outsiders(self, destination: str, applies: bool) -> list[str]:
         """Who is not a pod and calls a cluster IP could not take an answer from a pod's address: answer through this node."""
-        if not applies or not (self.options.masquerade_all or self.options.from_pods):
+        if not applies or not (self.options.masquerade_all or self.from_pods):
             return []
-        outside = "" if self.options.masquerade_all else f" ! {self.options.from_pods}"
+        outside = "" if self.options.masquerade_all else f" ! {self.from_pods}"
         return [f"{self._comment('cluster IP')} {destination}{outside} -j {names.MARK_MASQ}"]
 
     def _spread(self, targets: Sequence[Target]) -> list[str]:
@@ -127,8 +129,8 @@ class _Writer:
             return (masquerade, f"-j {self.svc}") if rules.cluster else ()
         lines = []
         if rules.cluster:
-            if self.options.from_pods:
-                lines.append(f'-m comment --comment "pod traffic for {text}" {self.options.from_pods} -j {self.svc}')
+            if self.from_pods:
+                lines.append(f'-m comment --comment "pod traffic for {text}" {self.from_pods} -j {self.svc}')
             own = "-m addrtype --src-type LOCAL"
             lines.append(f'-m comment --comment "masquerade LOCAL traffic for {text}" {own} -j {names.MARK_MASQ}')
             lines.append(f'-m comment --comment "route LOCAL traffic for {text}" {own} -j {self.svc}')

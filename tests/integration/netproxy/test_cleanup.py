@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from component.process import RealRunner
-from netproxy.backends.iptables import IPTablesBackend, Options
+from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.options import Options
 from netproxy.cleanup import cleanup
 from netproxy.kernel.iptables import IPTablesError, Mode, RealIPTables, Transaction, detect
 from netproxy.kernel.legacy import LegacyTables, loaded

@@ -1,6 +1,7 @@
 """The whole proxy daemon on the real API server: objects in, answers from the cluster IP, what it says of itself."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -13,8 +14,9 @@ from client import kubeconfig
 from client.rest import Client
 from netproxy.__main__ import DAEMON
 from netproxy.cleanup import cleanup
+from netproxy.families import FAMILIES
 from tests.support.apiserver import TestServer, running_apiserver
-from tests.support.podnet import NODE_IP, POD_CIDR, PodNetwork, pod_network
+from tests.support.podnet import NODE_IP, POD_CIDR, V4, V6, PodNetwork, pod_network
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.root
@@ -48,7 +50,8 @@ class Running:
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
     with pod_network() as net:
-        async with running_apiserver() as server, Client(kubeconfig.load(server.kubeconfig)) as client:
+        ranges = ("10.96.0.0/16", "fd00:10:96::/112")
+        async with running_apiserver(service_ranges=ranges) as server, Client(kubeconfig.load(server.kubeconfig)) as client:
             yield Running(net, server, client)
 
 
@@ -65,9 +68,10 @@ def _service(name: str, **spec: Any) -> Object:
 
 
 def _slice(name: str, *ips: str) -> Object:
+    family = "IPv6" if ":" in ips[0] else "IPv4"
     return {
-        "metadata": {"name": f"{name}-a", "labels": {"kubernetes.io/service-name": name}},
-        "addressType": "IPv4",
+        "metadata": {"name": f"{name}-{family.lower()}", "labels": {"kubernetes.io/service-name": name}},
+        "addressType": family,
         "endpoints": [{"addresses": [ip], "conditions": {"ready": True}, "nodeName": "node-1"} for ip in ips],
         "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
     }
@@ -89,7 +93,7 @@ async def test_a_service_answers_soon_after_its_slice_is_stored_and_the_journal_
 
         async def journaled() -> bool:
             _, text = await running.get(running.metrics, "/debug/programmed")
-            return '"endpoints":1' in text
+            return any((each["service"], each["endpoints"]) == ("default/web", 1) for each in json.loads(text))
 
         reaction = await _until(journaled)
         assert reaction < 1
@@ -108,3 +112,48 @@ async def test_a_service_answers_soon_after_its_slice_is_stored_and_the_journal_
     await cleanup()
     await cleanup()
     assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80, 0.3))[0] != pod.ip
+
+
+async def test_a_dual_stack_service_is_served_in_both_families(running: Running) -> None:
+    pod = running.net.pod()
+    pod.serve_tcp(8080)
+    pod.serve_tcp(8080, V6.every)
+    created = await running.client.create(
+        SERVICES, _service("web", type="NodePort", ipFamilyPolicy="RequireDualStack"), "default"
+    )
+    node_port = created["spec"]["ports"][0]["nodePort"]
+    four, six = created["spec"]["clusterIPs"]
+    for address in (V4.pod(2), V6.pod(2)):
+        await running.client.create(ENDPOINT_SLICES, _slice("web", address), "default")
+    async with asyncio.TaskGroup() as group:
+        wide = f"--healthz-bind-address=0.0.0.0:{running.healthz}"
+        task = group.create_task(DAEMON.main(running.flags(f"--cluster-cidr={V4.pod_cidr},{V6.pod_cidr}", wide)))
+
+        async def programmed() -> bool:
+            status, _ = await running.get(running.healthz, "/healthz")
+            text = (await running.get(running.metrics, "/metrics"))[1] if status == 200 else ""
+            return all(f'kubeproxy_sync_proxy_rules_last_timestamp_seconds{{ip_family="{each}"}}' in text for each in FAMILIES)
+
+        await _until(_answering(programmed))
+        seen = {
+            where: (await asyncio.to_thread(running.net.outside.ask_tcp, *where))[1]
+            for where in ((four, 80), (six, 80), (V4.node, node_port), (V6.node, node_port))
+        }
+        assert set(seen.values()) == {V4.bridge, V6.bridge}
+        async with aiohttp.ClientSession() as session, session.get(f"http://[::1]:{running.healthz}/livez") as answer:
+            assert answer.status == 200
+        task.cancel()
+    await cleanup()
+    assert (await asyncio.to_thread(running.net.node.ask_tcp, six, 80, 0.3))[1] == ""
+
+
+def _answering(check: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
+    """False while nobody listens yet."""
+
+    async def checked() -> bool:
+        try:
+            return await check()
+        except aiohttp.ClientConnectionError:
+            return False
+
+    return checked

@@ -64,6 +64,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "ipvs": (["--kubeconfig=k", "--proxy-mode=ipvs"], "the ipvs mode is not implemented"),
     "nonsense mode": (["--kubeconfig=k", "--proxy-mode=x"], "'x' is not a mode"),
     "range": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/40"], "--cluster-cidr"),
+    "two ranges of one family": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "valid DualStack CIDR"),
     "address": (["--kubeconfig=k", "--healthz-bind-address=1.2.3.4:x"], "--healthz-bind-address"),
     "period": (["--kubeconfig=k", "--iptables-sync-period=0"], "--iptables-sync-period"),
     "local mode": (["--kubeconfig=k", "--detect-local-mode=x"], "--detect-local-mode"),
@@ -98,6 +99,10 @@ ADDRESSES: dict[str, Any] = {
 @pytest.mark.parametrize("text", ADDRESSES)
 def test_bind_addresses(text: str) -> None:
     assert _read("--kubeconfig=k", f"--healthz-bind-address={text}").healthz == ADDRESSES[text]
+
+
+def test_a_range_for_each_family() -> None:
+    assert _read("--kubeconfig=k", "--cluster-cidr=10.1.0.0/16, fd00::/48").cluster_cidrs == ("10.1.0.0/16", "fd00::/48")
 
 
 def test_local_modes() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netproxy.backends.options import node_port_addresses, primary_address
 from netproxy.plan import HealthCheck, Verdict, health_checks, plan_port
 from netproxy.topology import categorize
 from netproxy.trackers.changes import Changes
@@ -108,6 +109,41 @@ def test_an_endpoint_in_two_slices_counts_once_and_ready_wins() -> None:
     both = [parse_slice(endpoint_slice([endpoint("10.244.0.1", ready=ready)]), NODE) for ready in (False, True)]
     for order in (both, both[::-1]):
         assert [each.ready for each in merge(order)["", "TCP"]] == [True]
+
+
+def test_each_family_sees_its_own_half_of_a_dual_stack_service_in_one_spelling() -> None:
+    dual = service(
+        type="LoadBalancer",
+        clusterIPs=["10.96.0.10", "FD00:10:96::0A"],
+        externalIPs=["203.0.113.1", "2001:db8:0::1"],
+        status_ips=["198.51.100.1", "2001:db8:51:0::1"],
+        loadBalancerSourceRanges=["192.0.2.0/24", "2001:db8:2::/64", "::/0"],
+    )
+    (four,), (six,) = service_ports(dual), service_ports(dual, "IPv6")
+    assert (four.cluster_ip, four.external_ips, four.load_balancer_ips) == ("10.96.0.10", ("203.0.113.1",), ("198.51.100.1",))
+    assert (six.cluster_ip, six.external_ips, six.load_balancer_ips) == ("fd00:10:96::a", ("2001:db8::1",), ("2001:db8:51::1",))
+    assert (four.source_ranges, six.source_ranges) == (("192.0.2.0/24",), ())
+    slice_of_six = endpoint_slice([endpoint("fd00:0:0:0::2")])
+    assert [each.ip for each in parse_slice(slice_of_six, NODE, "IPv6")[0][1]] == ["fd00::2"]
+    assert parse_slice(slice_of_six, NODE) == ()
+
+
+RANGES: dict[str, tuple[list[str], tuple[str, ...], tuple[str, ...]]] = {
+    "none": ([], (), ()),
+    "primary": (["primary"], ("primary",), ("primary",)),
+    "one family": (["10.0.0.0/8"], ("10.0.0.0/8",), ()),
+    "both": (["fd00::/8", "10.0.0.0/8"], ("10.0.0.0/8",), ("fd00::/8",)),
+    "everything": (["10.0.0.0/8", "0.0.0.0/0", "fd00::/8"], (), ("fd00::/8",)),
+}
+
+
+@pytest.mark.parametrize("case", RANGES.values(), ids=RANGES)
+def test_addresses_with_node_ports_by_family(case: tuple[list[str], tuple[str, ...], tuple[str, ...]]) -> None:
+    ranges, four, six = case
+    assert (node_port_addresses(ranges, "IPv4"), node_port_addresses(ranges, "IPv6")) == (four, six)
+    facts = NodeFacts(NODE, ("fd00::1", "10.0.0.1", "10.0.0.2"))
+    assert (primary_address(facts, "IPv4"), primary_address(facts, "IPv6")) == ("10.0.0.1", "fd00::1")
+    assert primary_address(NodeFacts(NODE, ("10.0.0.1",)), "IPv6") == ""
 
 
 NOT_PROXIED: dict[str, dict[str, Any]] = {

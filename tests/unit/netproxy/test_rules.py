@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from netproxy.backends.iptables import Options, names
+from netproxy.backends.iptables import names
+from netproxy.backends.options import Options
 from netproxy.plan import Target
 from netproxy.trackers.services import PortName
 from tests.support.packets import Landing, Packet, Tracer
