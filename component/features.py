@@ -62,6 +62,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("PodCertificateRequest", False, ()),
         ("PodLevelResources", True, ()),
         ("PodTopologyLabelsAdmission", True, ()),
+        ("RemoteRequestHeaderUID", True, ()),
         ("SELinuxChangePolicy", True, ()),
         ("UserNamespacesSupport", True, ()),
         ("WatchList", True, ()),
@@ -99,7 +100,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutableCSINodeAllocatableCount "
         "NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PodDeletionCost "
         "PodReadyToStartContainersCondition PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType "
-        "ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID "
+        "ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile "
         "RestartAllContainersOnContainerExits RotateKubeletServerCertificate "
         "SELinuxMountReadWriteOncePod SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction "
         "SizeBasedListCostEstimate StatefulSetSemanticRevisionComparison StorageVersionHash "

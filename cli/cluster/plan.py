@@ -61,6 +61,8 @@ def apiserver_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--kubelet-client-key={pki / 'apiserver-kubelet-client.key'}",
         f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
         "--requestheader-allowed-names=front-proxy-client",
+        f"--proxy-client-cert-file={pki / 'front-proxy-client.crt'}",
+        f"--proxy-client-key-file={pki / 'front-proxy-client.key'}",
         "--enable-resource-metrics",
         f"--audit-log-path={layout.audit_log}",
         "--audit-log-maxsize=20",

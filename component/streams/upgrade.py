@@ -72,11 +72,18 @@ class Upgraded:
 
 
 async def connect(
-    method: str, url: str, headers: Headers, *, ssl_context: ssl.SSLContext | None = None, timeout: float = 30.0
+    method: str,
+    url: str,
+    headers: Headers,
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+    timeout: float = 30.0,
 ) -> Upgraded | Refusal:
     """Send a request that asks for an upgrade, over a connection of its own. Redirects are not followed.
 
-    ``headers`` must hold ``Connection``, ``Upgrade`` and what belongs to them; ``Host`` is added. Raises UpgradeError.
+    ``headers`` must hold ``Connection``, ``Upgrade`` and what belongs to them; ``Host`` is added. ``server_name`` is who the
+    certificate must be of, where the URL has only an address. Raises UpgradeError.
     """
     parts = urlsplit(url)
     secure = parts.scheme == "https"
@@ -86,7 +93,11 @@ async def connect(
     try:
         async with asyncio.timeout(timeout):
             await asyncio.get_running_loop().create_connection(
-                lambda: duplex, parts.hostname or "", port, ssl=ssl_context if secure else None
+                lambda: duplex,
+                parts.hostname or "",
+                port,
+                ssl=ssl_context if secure else None,
+                server_hostname=server_name if secure and ssl_context is not None else None,
             )
             duplex.keep_alive()
             duplex.send((_head(f"{method} {target} HTTP/1.1", [("Host", parts.netloc), *headers]),))

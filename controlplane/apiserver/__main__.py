@@ -23,6 +23,7 @@ from controlplane.apiserver.authorization import configuration as authorization_
 from controlplane.apiserver.config import (
     DEFAULT_ISSUER,
     Admission,
+    Aggregation,
     Audit,
     Config,
     FrontProxy,
@@ -184,11 +185,12 @@ PARAMS: list[click.Parameter] = [
     option(
         "--requestheader-extra-headers-prefix", type=COMMA_LIST, default="X-Remote-Extra-", help="Prefixes of further headers."
     ),
-    _accepted("--proxy-client-cert-file", type=_FILE),
-    _accepted("--proxy-client-key-file", type=_FILE),
+    option("--proxy-client-cert-file", type=INPUT_FILE, help="Certificate shown to extension API servers, as their front proxy."),
+    option("--proxy-client-key-file", type=INPUT_FILE, help="Key of --proxy-client-cert-file."),
+    switch("--enable-aggregator-routing", False, "Call extension API servers by the endpoints of their Services."),
+    switch("--aggregator-reject-forwarding-redirect", True, "Do not let extension API servers redirect clients."),
     _accepted("--profiling", default="false"),
     _accepted("--contention-profiling", default="false"),
-    _accepted("--enable-aggregator-routing", default="false"),
     _accepted("--goaway-chance", default="0"),
     _accepted("--http2-max-streams-per-connection", default="0"),
     _accepted("--default-watch-cache-size", default="100"),
@@ -225,6 +227,7 @@ def config_from(options: Mapping[str, Any]) -> Config:
             options["kubelet_certificate_authority"],
             options["kubelet_preferred_address_types"],
         ),
+        _aggregation(options),
         _audit(options),
         _admission(options),
         options["service_cluster_ip_range"] or ("10.96.0.0/12",),
@@ -275,6 +278,13 @@ def storage_from(options: Mapping[str, Any]) -> Storage:
             raise click.UsageError("--storage-backend=sqlite needs --storage-path=FILE or --data-dir=FOLDER")
         path = options["data_dir"] / "kubernetes.db"
     return Storage(backend, path, **common)
+
+
+def _aggregation(options: Mapping[str, Any]) -> Aggregation:
+    certificate, key = options["proxy_client_cert_file"], options["proxy_client_key_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--proxy-client-cert-file and --proxy-client-key-file go together")
+    return Aggregation(certificate, key, options["enable_aggregator_routing"], options["aggregator_reject_forwarding_redirect"])
 
 
 def _audit(options: Mapping[str, Any]) -> Audit:

@@ -90,6 +90,16 @@ class Kubelet:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How extension API servers are called."""
+
+    certificate: Path | None = None  # of this server as their front proxy
+    key: Path | None = None
+    endpoint_routing: bool = False  # go to a Service's endpoints, not to its cluster IP
+    reject_redirects: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     path: Path | None = None
     max_megabytes: int = 100
@@ -133,6 +143,7 @@ class Config:
     identity: Identity = field(default_factory=Identity)
     storage: Storage = field(default_factory=Storage)
     kubelet: Kubelet = field(default_factory=Kubelet)
+    aggregation: Aggregation = Aggregation()
     audit: Audit = field(default_factory=Audit)
     admission: Admission = Admission()
     service_ranges: tuple[str, ...] = ("10.96.0.0/12",)

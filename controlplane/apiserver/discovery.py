@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from apimachinery.gvk import GroupVersion, GroupVersionKind
+from controlplane.apiserver.kinds.apiregistration.priorities import GROUPS
 from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
 
 Object = dict[str, Any]
@@ -21,32 +22,6 @@ Object = dict[str, Any]
 JSON = "application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 AGGREGATED_KIND = "APIGroupDiscoveryList"
-
-# Which group a name without one means: clients take the first that has it. Higher goes first, equals by name.
-PRIORITY = {
-    "": 18000,
-    "apiregistration.k8s.io": 20000,
-    "apps": 17800,
-    "events.k8s.io": 17750,
-    "authentication.k8s.io": 17700,
-    "authorization.k8s.io": 17600,
-    "autoscaling": 17500,
-    "batch": 17400,
-    "certificates.k8s.io": 17300,
-    "networking.k8s.io": 17200,
-    "policy": 17100,
-    "rbac.authorization.k8s.io": 17000,
-    "storage.k8s.io": 16800,
-    "admissionregistration.k8s.io": 16700,
-    "apiextensions.k8s.io": 16700,
-    "scheduling.k8s.io": 16600,
-    "coordination.k8s.io": 16500,
-    "node.k8s.io": 16300,
-    "discovery.k8s.io": 16200,
-    "flowcontrol.apiserver.k8s.io": 16100,
-    "resource.k8s.io": 15900,
-    "internal.apiserver.k8s.io": 16000,
-}
 
 
 @dataclass(frozen=True)
@@ -74,6 +49,11 @@ class Document:
     body: bytes
     etag: str
     content_type: str = JSON
+
+
+def rendered(value: Object, content_type: str = JSON) -> Document:
+    body = orjson.dumps(value)
+    return Document(body, f'"{hashlib.sha512(body).hexdigest().upper()}"', content_type)
 
 
 _READ_WRITE = ("get", "patch", "update")
@@ -169,7 +149,11 @@ class Discovery:
     def groups(self) -> list[str]:
         """Served groups, the most important first."""
         names = {each.info.gvk.group for each in self._resources}
-        return sorted(names, key=lambda name: (-PRIORITY.get(name, 0), name))
+        return sorted(names, key=lambda name: (-GROUPS.get(name, 0), name))
+
+    def aggregated_version(self, group: str, version: str) -> Object:
+        """One version in the aggregated document, as a member of its group."""
+        return {"version": version, "resources": [_aggregated(each) for each in self._of(group, version)], "freshness": "Current"}
 
     def versions(self, group: str) -> list[str]:
         """Served versions of a group, the preferred first."""
@@ -179,9 +163,7 @@ class Discovery:
     def _cached(self, key: str, build: Callable[[], Object], content_type: str = JSON) -> Document:
         found = self._documents.get(key)
         if found is None:
-            body = orjson.dumps(build())
-            digest = hashlib.sha512(body).hexdigest().upper()
-            found = self._documents[key] = Document(body, f'"{digest}"', content_type)
+            found = self._documents[key] = rendered(build(), content_type)
         return found
 
     def _api_versions(self) -> Object:
@@ -209,13 +191,9 @@ class Discovery:
         return {**head, "groupVersion": str(group_version), "resources": rows}
 
     def _aggregated_group(self, group: str) -> Object:
-        versions = []
-        for version in self.versions(group):
-            resources = [_aggregated(each) for each in self._of(group, version)]
-            versions.append({"version": version, "resources": resources, "freshness": "Current"})
         return {
             "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
-            "versions": versions,
+            "versions": [self.aggregated_version(group, version) for version in self.versions(group)],
         }
 
 

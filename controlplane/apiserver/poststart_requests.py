@@ -13,7 +13,6 @@ from apimachinery import errors
 from apimachinery.gvk import GroupVersion
 from apimachinery.meta import clone
 from controlplane.apiserver.authentication.interface import SERVER
-from controlplane.apiserver.discovery import PRIORITY
 from controlplane.apiserver.kinds.apiregistration import apiservice
 from controlplane.apiserver.kinds.flowcontrol import bootstrap, upkeep
 from controlplane.apiserver.registry.store import Store
@@ -38,7 +37,7 @@ async def _no_admission(obj: Object, old: Object | None) -> None:
 class RequestObjects:
     def __init__(self, stores: Mapping[str, Store], served: Collection[GroupVersion], ensure: Ensure) -> None:
         self._stores, self._ensure = stores, ensure
-        self._services = apiservice.local_services(served, PRIORITY)
+        self._services = apiservice.local_services(served)
 
     async def bring_about(self) -> None:
         """At the start. APIServices are seen to only then: their label says so, and another server may serve other versions."""
@@ -75,8 +74,7 @@ class RequestObjects:
         wanted = {service["metadata"]["name"] for service in self._services}
         for held in await self._all(_SERVICES):
             metadata = held["metadata"]
-            managed = (metadata.get("labels") or {}).get(apiservice.AUTOMANAGED) == "onstart"
-            if managed and metadata["name"] not in wanted:
+            if apiservice.managed(held) == "onstart" and metadata["name"] not in wanted:
                 with contextlib.suppress(errors.StatusError):  # somebody else was faster
                     await self._stores[_SERVICES].delete(_context(metadata["name"], "delete"), {}, _no_admission)
 
@@ -101,4 +99,6 @@ def _context(name: str, verb: str) -> Context:
 
 
 def _same_spec(stored: Object, wanted: Object) -> Object | None:
-    return None if stored.get("spec") == wanted["spec"] else {**stored, "spec": wanted["spec"]}
+    """One without our label has been made somebody's own."""
+    same = stored.get("spec") == wanted["spec"] or not apiservice.managed(stored)
+    return None if same else {**stored, "spec": wanted["spec"]}

@@ -19,6 +19,7 @@ from controlplane.apiserver.endpoints.update import update, update_status
 from controlplane.apiserver.endpoints.watch import OpenWatches, watch
 from controlplane.apiserver.registry.strategy import ResourceInfo, Subresource
 from controlplane.apiserver.wire.call import Call
+from controlplane.apiserver.wire.info import OPEN_TAILS, RequestInfo
 from controlplane.apiserver.wire.reply import Answer
 
 Endpoint = Callable[[Call], Awaitable[Answer]]
@@ -63,6 +64,18 @@ def routes_of(scope: Scope, open_watches: OpenWatches, extra: Mapping[tuple[str,
     return Routes(scope.info, table)
 
 
+def group_version(info: RequestInfo) -> tuple[str, str]:
+    """Of a resource, or of a path at or below the root of a group version; empty for any other path."""
+    if info.is_resource:
+        return info.api_group, info.api_version
+    match info.path.strip("/").split("/"):
+        case ["apis", group, version, *_]:
+            return group, version
+        case ["api", version, *_]:
+            return "", version
+    return "", ""
+
+
 def _add_subresource(table: dict[tuple[str, str], Endpoint], scope: Scope, sub: Subresource) -> None:
     for verb in sub.verbs:
         if verb == "get":
@@ -74,15 +87,28 @@ def _add_subresource(table: dict[tuple[str, str], Endpoint], scope: Scope, sub: 
 
 
 class Router:
-    """Built-in resources, then paths that are no resource. Unknown resources are a 404, unknown verbs of known ones a 405."""
+    """What other servers answer for, then built-in resources, then paths that are no resource.
 
-    def __init__(self, routes: Mapping[GroupVersionResource, Routes], paths: Paths) -> None:
+    Unknown resources are a 404, unknown verbs of known ones a 405. ``aggregated`` may change at any time.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[GroupVersionResource, Routes],
+        paths: Paths,
+        aggregated: Mapping[tuple[str, str], Endpoint] | None = None,
+    ) -> None:
         self._routes, self._paths = routes, paths
+        self._aggregated = aggregated if aggregated is not None else {}
 
     def __call__(self, call: Call) -> Awaitable[Answer]:
         info = call.info
+        if self._aggregated and (remote := self._aggregated.get(group_version(info))) is not None:
+            return remote(call)
         if not info.is_resource:
             return self._paths(call)
+        if info.tail and info.subresource not in OPEN_TAILS:
+            raise errors.path_not_found()
         routes = self._routes.get(GroupVersionResource(info.api_group, info.api_version, info.resource))
         if routes is None:
             raise errors.path_not_found()

@@ -12,6 +12,8 @@ from apimachinery.schema import Schemas
 from component.healthz import Health
 from component.metrics import Registry
 from component.version import GIT_VERSION, MAJOR, MINOR, git_commit
+from controlplane.apiserver.aggregation.discovery import MergedDiscovery
+from controlplane.apiserver.assembly.aggregation import Aggregation
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.authentication.keys import jwks
 from controlplane.apiserver.discovery import AGGREGATED_KIND, Discovery, Listed
@@ -37,8 +39,10 @@ def paths_for(
     believed: Believed,
     issuer: str,
     unlisted: Mapping[str, PathEndpoint],
+    aggregation: Aggregation,
 ) -> Paths:
     discovery = Discovery(listed, address)
+    merged = aggregation.over(lambda: discovery)
     described = [each for each in listed if schemas.has(each.info.gvk)]  # metrics.k8s.io is not in Kubernetes' own schema
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     info = version(GIT_VERSION, git_commit(), MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
@@ -46,15 +50,16 @@ def paths_for(
     exact: dict[str, PathEndpoint] = {
         "/version": document(info),
         "/metrics": metrics(registry, refresh),
-        "/api": _discovered(discovery, lambda: discovery.api(), legacy=True),
-        "/apis": _discovered(discovery, lambda: discovery.apis(), legacy=False),
+        "/api": _discovered(discovery.api, lambda version: discovery.aggregated(legacy=True, version=version)),
+        "/apis": _discovered(merged.apis, merged.aggregated),
         "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION)),
         "/.well-known/openid-configuration": document(openid_configuration(issuer, algorithms)),
         "/openid/v1/jwks": document(jwks(believed.keys), _JWKS_TYPE),
     }
     third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION))
     exact["/openapi/v3"] = third
-    prefixes: dict[str, PathEndpoint] = {"/api/": _resources(discovery), "/apis/": _resources(discovery), "/openapi/v3/": third}
+    below = _resources(discovery, merged)
+    prefixes: dict[str, PathEndpoint] = {"/api/": below, "/apis/": below, "/openapi/v3/": third}
     for probe in ("/healthz", "/livez", "/readyz"):
         exact[probe] = prefixes[probe + "/"] = health(checks)
     groups = [f"/apis/{group}" for group in discovery.groups() if group]
@@ -69,17 +74,17 @@ def _send(call: Call, found: DiscoveryDocument) -> Reply:
     return Reply(200, found.body, found.content_type, headers)
 
 
-def _discovered(discovery: Discovery, plain: Callable[[], DiscoveryDocument], *, legacy: bool) -> PathEndpoint:
+def _discovered(plain: Callable[[], DiscoveryDocument], aggregated: Callable[[str], DiscoveryDocument]) -> PathEndpoint:
     async def answer(call: Call) -> Reply:
         wanted = negotiate.accepts(call.headers.get("Accept", ""), (negotiate.JSON,), ("", AGGREGATED_KIND))
         if wanted.as_kind == AGGREGATED_KIND and wanted.parameters.get("v") in ("v2", "v2beta1"):
-            return _send(call, discovery.aggregated(legacy=legacy, version=wanted.parameters["v"]))
+            return _send(call, aggregated(wanted.parameters["v"]))
         return _send(call, plain())
 
     return answer
 
 
-def _resources(discovery: Discovery) -> PathEndpoint:
+def _resources(discovery: Discovery, merged: MergedDiscovery) -> PathEndpoint:
     """``/api/v1``, ``/apis/GROUP`` and ``/apis/GROUP/VERSION``."""
 
     async def answer(call: Call) -> Reply:
@@ -88,7 +93,7 @@ def _resources(discovery: Discovery) -> PathEndpoint:
         if root == "api" and len(rest) == 1:
             found = discovery.resources(GroupVersion("", rest[0]))
         elif root == "apis" and len(rest) == 1:
-            found = discovery.group(rest[0])
+            found = merged.group(rest[0])
         elif root == "apis" and len(rest) == 2:
             found = discovery.resources(GroupVersion(rest[0], rest[1]))
         if found is None:

@@ -19,7 +19,7 @@ from component.tasks import Supervisor
 from controlplane.apiserver import chain
 from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
-from controlplane.apiserver.assembly import identity, paths, resource_metrics, resources, storage
+from controlplane.apiserver.assembly import aggregation, identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
@@ -92,6 +92,7 @@ class _Live:
     remote: Remote
     authorizers: Authorizers
     dial: Dial
+    aggregation: aggregation.Aggregation
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
     """Ready inside the block. Leaving it drains: no new connections, watches end, requests get a moment to finish."""
     async with contextlib.AsyncExitStack() as stack:
         base = await _open(config, stack)
-        versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds, resource_metrics.strategies(config))}
+        versions = {GroupVersion(*one.info.gvk[:2]) for one in listed_resources(base.kinds)}
         poststart = PostStart(config, base.stores, versions, base.backend)
         _add_checks(base.health, base.places.all(), poststart)
         supervisor = await stack.enter_async_context(Supervisor())
@@ -125,6 +126,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         parts = await _chain_parts(config, base, wired, stack)
         await poststart.prepare()  # whoever gets in first finds the roles in force that say what they may
         await live.roles.caught_up()
+        await live.aggregation.services.synced.wait()  # nor may a request be taken for one of ours that is another server's
         handler = chain.handler(parts, wired.router)
         address = await _listen(config, handler, wired.believed.bundles, base.health, live, supervisor, stack)
         where = advertised(config), address.port
@@ -164,7 +166,11 @@ async def _make_live(
     authorizers = Authorizers(config.identity, Sources(roles, resources.pods_on_node(stores), lookup), others.authorizer, metrics)
     stack.push_async_callback(authorizers.close)
     await authorizers.start()
-    return _Live(OpenWatches(), roles, kubelets, connect.OpenStreams(), others, authorizers, dialler(stack))
+    streams = connect.OpenStreams()
+    aggregated = aggregation.made(config, stores, streams, metrics)
+    stack.push_async_callback(aggregated.backends.close)
+    aggregated.start(supervisor)
+    return _Live(OpenWatches(), roles, kubelets, streams, others, authorizers, dialler(stack), aggregated)
 
 
 async def _follow_files(
@@ -286,8 +292,9 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
         return volume() if volume is not None else None
 
     seats, dumps = seats_for(config.serving, stores, stats, base.metrics, supervisor, note)
-    known = paths.paths_for(listed, address, schemas, base.health, base.metrics, refresh, believed, issuer, dumps)
-    return _Wired(seats, Router(table, known), believed, authorizer)
+    health, aggregated = base.health, live.aggregation
+    known = paths.paths_for(listed, address, schemas, health, base.metrics, refresh, believed, issuer, dumps, aggregated)
+    return _Wired(seats, Router(table, known, aggregated.proxy.endpoints), believed, authorizer)
 
 
 def _probes(backend: Backend) -> dict[str, Probe]:

@@ -11,7 +11,8 @@ from apimachinery import errors
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NON_NAMESPACE_PARTS = frozenset({"status", "finalize"})
-_OPEN_TAILS = frozenset({"proxy"})  # subresources whose remaining path belongs to somebody else
+OPEN_TAILS = frozenset({"proxy"})
+"""Subresources whose remaining path belongs to somebody else; for what other servers answer it may follow any."""
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class RequestInfo:
     resource: str = ""
     subresource: str = ""
     name: str = ""
-    tail: str = ""  # the path after a proxy subresource, as sent
+    tail: str = ""  # the path after the subresource, as sent
 
 
 def parse(method: str, raw_path: str, query: dict[str, str]) -> RequestInfo:
@@ -69,8 +70,6 @@ def _fill(info: RequestInfo, rest: list[str], raw_path: str) -> None:
     if len(rest) > 2:
         info.subresource = _segment(rest[2], "Subresource")
         if len(rest) > 3:
-            if info.subresource not in _OPEN_TAILS:
-                raise errors.path_not_found()
             info.tail = "/" + "/".join(rest[3:]) + ("/" if raw_path.endswith("/") else "")
 
 

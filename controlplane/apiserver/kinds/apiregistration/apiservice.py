@@ -1,7 +1,6 @@
 """APIServices: which group versions there are and who answers for them. One without a Service is this server itself.
 
-Every version that is served has one, as upstream's autoregistration makes them; requests are not passed on to others yet
-(``docs/status.md``).
+Every version that is served has one (``poststart_requests``); ``aggregation`` passes requests on to the Services of others.
 """
 
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersion, GroupVersionKind
 from apimachinery.meta import condition_status, set_condition
+from controlplane.apiserver.kinds.apiregistration.priorities import priority_of
 from controlplane.apiserver.kinds.shared import checks
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
@@ -101,23 +101,27 @@ def _availability(obj: Object) -> str:
     return f"{status} ({reason})" if held else "Unknown"
 
 
-def local_services(served: Iterable[GroupVersion], priority: dict[str, int]) -> list[Object]:
-    """One for each version that this server answers for; ``priority`` is the groups'."""
-    return [_local(version, priority.get(version.group, 1000)) for version in sorted(set(served))]
+def local_services(served: Iterable[GroupVersion]) -> list[Object]:
+    """One for each version that this server answers for, but for that of APIServices, which nobody else can take over."""
+    return [local(version, *priority_of(version), "onstart") for version in sorted(set(served)) if version.group != GROUP]
 
 
-def _local(served: GroupVersion, priority: int) -> Object:
-    version = 1 if not served.group or "alpha" in served.version else 9 if "beta" in served.version else 15
-    if served == GroupVersion("autoscaling", "v2"):
-        version = 30
+def local(served: GroupVersion, group_priority: int, version_priority: int, managed: str) -> Object:
+    """``managed`` is how long it is looked after: ``onstart``, or ``true`` for always."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "APIService",
-        "metadata": {"name": f"{served.version}.{served.group}", "labels": {AUTOMANAGED: "onstart"}},
+        "metadata": {"name": f"{served.version}.{served.group}", "labels": {AUTOMANAGED: managed}},
         "spec": {
             **({"group": served.group} if served.group else {}),
             "version": served.version,
-            "groupPriorityMinimum": priority,
-            "versionPriority": version,
+            "groupPriorityMinimum": group_priority,
+            "versionPriority": version_priority,
         },
     }
+
+
+def managed(obj: Object) -> str:
+    """Whether it is ours to change: ``onstart``, ``true``, or empty for one that somebody has made theirs."""
+    label = (obj["metadata"].get("labels") or {}).get(AUTOMANAGED) or ""
+    return label if label in ("onstart", "true") else ""

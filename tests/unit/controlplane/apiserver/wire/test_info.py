@@ -74,7 +74,6 @@ def test_the_tail_of_a_proxy_belongs_to_somebody_else() -> None:
     assert (info.name, info.subresource, info.tail) == ("s", "proxy", "/a%2Fb/../c/")
 
 
-def test_more_segments_than_a_resource_has_are_unknown() -> None:
-    with pytest.raises(StatusError) as refusal:
-        parse("GET", "/api/v1/namespaces/n/pods/p/status/more", {})
-    assert refusal.value.code == 404
+def test_more_segments_than_a_resource_has_are_for_routing_to_judge() -> None:
+    info = parse("GET", "/api/v1/namespaces/n/pods/p/status/more", {})
+    assert (info.name, info.subresource, info.tail) == ("p", "status", "/more")

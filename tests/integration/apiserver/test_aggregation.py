@@ -1,0 +1,238 @@
+"""Group versions that another server answers for, through the front door: an extension server behind a Service."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from component import x509
+from controlplane.apiserver.config import Aggregation, FrontProxy
+from tests.support.apiserver import TestServer, prepare, running_apiserver
+from tests.support.extension_server import AGGREGATED, GROUP, ROOT, ExtensionServer, extension_server
+
+SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+NAME = f"v1.{GROUP}"
+WIDGETS = f"{ROOT}/namespaces/default/widgets"
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[tuple[TestServer, ExtensionServer]]:
+    """A server with a front proxy's certificate, and an extension server that believes it."""
+    ca = x509.new_ca("front-proxy-ca")
+    ca.save(tmp_path / "front-proxy-ca.crt", tmp_path / "front-proxy-ca.key")
+    client = x509.issue(ca, x509.Request("front-proxy-client", usages=(x509.CLIENT,)))
+    client.save(tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
+    config, _ = prepare(tmp_path, "memory")
+    proxy = FrontProxy(tmp_path / "front-proxy-ca.crt", ("front-proxy-client",))
+    settings = Aggregation(tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
+    identity = replace(config.identity, front_proxy=proxy)
+    async with (
+        extension_server(ca.certificate) as extension,
+        running_apiserver(directory=tmp_path, aggregation=settings, identity=identity, resource_metrics=True) as server,
+    ):
+        yield server, extension
+
+
+async def until(check: Callable[[], Awaitable[Any]], seconds: float = 8) -> Any:
+    """What ``check`` gives, once it gives something."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if found := await check():
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def register(server: TestServer, extension: ExtensionServer, **spec: Any) -> None:
+    made = await server.request("POST", "/api/v1/namespaces/default/services", extension.service())
+    assert made.status in (201, 409), made.body
+    made = await server.request("POST", SERVICES, extension.api_service(**spec))
+    assert made.status == 201, made.body
+
+
+async def condition(server: TestServer, name: str = NAME) -> dict[str, str]:
+    obj = (await server.request("GET", f"{SERVICES}/{name}")).json
+    found: list[dict[str, str]] = (obj.get("status") or {}).get("conditions") or [{}]
+    return found[0]
+
+
+async def available(server: TestServer, name: str = NAME) -> dict[str, str]:
+    async def check() -> dict[str, str] | None:
+        found = await condition(server, name)
+        return found if found.get("status") == "True" else None
+
+    found: dict[str, str] = await until(check)
+    return found
+
+
+async def test_requests_go_to_the_service_in_the_name_of_whoever_asks(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+
+    async def review(asked: Any) -> bool:
+        """Delegated authorization: the extension server asks the cluster about whom it was told of."""
+        spec = {"user": asked.all("X-Remote-User")[0], "groups": asked.all("X-Remote-Group")}
+        spec["resourceAttributes"] = {"group": GROUP, "resource": "widgets", "verb": "list", "namespace": "default"}
+        answer = await server.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+        return bool(answer.json["status"]["allowed"])
+
+    await register(server, extension)
+    found = await available(server)
+    assert (found["reason"], found["message"]) == ("Passed", "all checks passed")
+    extension.review = review
+
+    body = json.dumps({"kind": "Widget", "large": "x" * 300_000}).encode()
+    headers = {"X-Remote-User": "somebody else", "X-Custom": "kept", "Audit-ID": "my-id"}
+    answer = await server.request("POST", f"{WIDGETS}?dryRun=All&fieldManager=a%20b", body, headers=headers)
+    assert (answer.status, answer.body) == (201, body)
+    assert answer.headers["Audit-Id"] == "my-id"
+    asked = extension.for_paths(WIDGETS)[-1]
+    assert (asked.certificate, asked.query) == ("front-proxy-client", "dryRun=All&fieldManager=a+b")
+    assert asked.all("X-Remote-User") == ["admin"]
+    assert asked.all("X-Remote-Uid") == ["1"]
+    assert asked.all("X-Remote-Group") == ["system:masters", "system:authenticated"]
+    assert (asked.all("X-Custom"), asked.all("Audit-ID"), asked.all("Authorization")) == (["kept"], ["my-id"], [])
+
+    listed = await server.request("GET", WIDGETS)
+    assert listed.json["kind"] == "WidgetList"
+    refused = await server.request("GET", WIDGETS, token="viewer-token")
+    assert refused.status == 403
+    assert "nobody-special" in refused.json["message"]
+    assert [each.all("X-Remote-User")[0] for each in extension.for_paths(WIDGETS)] == ["admin", "admin"]
+    deep = await server.request("GET", f"{WIDGETS}/a/metric/deeper/still")
+    assert deep.status == 200
+    assert extension.asked[-1].path.endswith("/a/metric/deeper/still")
+    assert (await server.request("GET", f"{WIDGETS}/a/metric/%2e%2e")).status == 400
+    assert (await server.request("GET", ROOT)).json["groupVersion"] == f"{GROUP}/v1"
+    assert (await server.request("GET", f"{ROOT}/elsewhere")).status == 502
+
+
+async def test_watches_and_upgrades_pass_through(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    await register(server, extension)
+    await available(server)
+    headers = {"Authorization": f"Bearer {server.admin_token}"}
+    async with server.session.get(f"{server.url}{WIDGETS}?watch=true", headers=headers, ssl=server.tls) as watch:
+        assert await watch.content.readline() == b'{"type":"ADDED"}\n'  # while the other end still has it open
+        extension.release.set()
+        assert await watch.content.read() == b'{"type":"DELETED"}\n'
+    async with server.session.ws_connect(f"{server.url}{WIDGETS}/a/connect", headers=headers, ssl=server.tls) as socket:
+        await socket.send_str("hello")
+        assert (await socket.receive_str()) == "heard hello"
+    assert extension.for_paths(f"{WIDGETS}/a/connect")[0].all("X-Remote-User") == ["admin"]
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+        await server.session.ws_connect(f"{server.url}{ROOT}/elsewhere", headers=headers, ssl=server.tls)
+    assert refusal.value.status == 502
+
+
+async def test_discovery_has_what_all_servers_have(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    before = (await server.request("GET", "/apis")).json["groups"]
+    await register(server, extension)
+    await available(server)
+
+    async def listed() -> Any:
+        answer = await server.request("GET", "/apis", headers={"Accept": AGGREGATED})
+        found = {group["metadata"]["name"]: group["versions"] for group in answer.json["items"]}
+        return found if found.get(GROUP, [{}])[0].get("freshness") == "Current" else None
+
+    groups = await until(listed)
+    assert groups[GROUP][0]["resources"][0]["shortNames"] == ["wid"]
+    names = [group["name"] for group in (await server.request("GET", "/apis")).json["groups"]]
+    assert names[0] == "apiregistration.k8s.io"
+    assert names.index(GROUP) > names.index("apps")
+    assert [name for name in names if name != GROUP] == [group["name"] for group in before]
+    group = (await server.request("GET", f"/apis/{GROUP}")).json
+    assert group["preferredVersion"] == {"groupVersion": f"{GROUP}/v1", "version": "v1"}
+
+    code, out, err = await server.kubectl("api-resources", "--api-group", GROUP, "-o", "name")
+    assert (code, out) == (0, f"widgets.{GROUP}\n"), err
+
+    extension.failing = True
+    broken = extension.api_service("v2", versionPriority=20)
+    assert (await server.request("POST", SERVICES, broken)).status == 201
+
+    async def failed() -> Any:
+        found = await condition(server, f"v2.{GROUP}")
+        return found if found.get("status") == "False" else None
+
+    found = await until(failed)
+    url = f"https://localhost:{extension.port}/apis/{GROUP}/v2"
+    why = f"failing or missing response from {url}: bad status from {url}: 500"
+    assert (found["reason"], found["message"]) == ("FailedDiscoveryCheck", why)
+    answer = await server.request("GET", "/apis", headers={"Accept": AGGREGATED})
+    versions = next(each["versions"] for each in answer.json["items"] if each["metadata"]["name"] == GROUP)
+    assert next((each["version"], each["freshness"], each["resources"]) for each in versions) == ("v2", "Stale", [])
+    unavailable = await server.request("GET", f"/apis/{GROUP}/v2/widgets")
+    assert (unavailable.status, unavailable.body) == (503, b"service unavailable\n")
+    metrics = (await server.request("GET", "/metrics")).body.decode()
+    assert f'aggregator_unavailable_apiservice{{name="v2.{GROUP}"}} 1.0' in metrics
+
+
+async def test_what_is_wrong_is_said_in_the_condition(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    assert (await server.request("POST", SERVICES, extension.api_service())).status == 201
+
+    async def reason(wanted: str) -> dict[str, str]:
+        async def check() -> dict[str, str] | None:
+            found = await condition(server)
+            return found if found.get("reason") == wanted else None
+
+        found: dict[str, str] = await until(check)
+        return found
+
+    missing = await reason("ServiceNotFound")
+    assert missing["message"] == 'service/things in "default" is not present'
+    cluster_ip = {"metadata": {"name": "things"}, "spec": {"ports": [{"port": 9, "name": "https"}]}}
+    where = "/api/v1/namespaces/default/services"
+    assert (await server.request("POST", where, cluster_ip)).status == 201
+    assert (await reason("ServicePortError"))["message"].endswith(f"is not listening on port {extension.port}")
+    ports = {"spec": {"ports": [{"port": extension.port, "name": "https"}]}}
+    await server.request("PATCH", f"{where}/things", ports, content_type="application/merge-patch+json")
+    await reason("EndpointsNotFound")
+    slice_ = {
+        "metadata": {"name": "things-1", "labels": {"kubernetes.io/service-name": "things"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.1.2.3"], "conditions": {"ready": False}}],
+        "ports": [{"name": "https", "port": 443}],
+    }
+    assert (await server.request("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice_)).status == 201
+    assert (await reason("MissingEndpoints"))["message"].endswith('have no addresses with port name "https"')
+
+
+async def test_a_metrics_server_takes_the_place_of_the_built_in_figures(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    name = "v1beta1.metrics.k8s.io"
+
+    async def made() -> bool:
+        return (await condition(server, name)).get("reason") == "Local"
+
+    await until(made)
+    assert (await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).json["kind"] == "NodeMetricsList"
+    await server.request("POST", "/api/v1/namespaces/default/services", extension.service())
+    spec = extension.api_service()["spec"]
+    wanted = {"spec": {key: spec[key] for key in ("service", "caBundle")}}
+    answer = await server.request("PATCH", f"{SERVICES}/{name}", wanted, content_type="application/merge-patch+json")
+    assert answer.status == 200, answer.body
+    extension.aggregated = False
+
+    async def answered() -> bool:
+        return (await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).json["kind"] == "WidgetList"
+
+    await until(answered)
+    assert (await server.request("DELETE", f"{SERVICES}/{name}")).status == 200
+    await until(made)
+    assert (await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).json["kind"] == "NodeMetricsList"
+
+
+async def test_extension_servers_learn_whom_to_believe(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, _ = pair
+    found = (await server.request("GET", "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")).json
+    assert found["data"]["requestheader-client-ca-file"] == (server.directory / "front-proxy-ca.crt").read_text()
+    assert found["data"]["client-ca-file"] == server.ca_file.read_text()
+    assert json.loads(found["data"]["requestheader-allowed-names"]) == ["front-proxy-client"]
+    role = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/extension-apiserver-authentication-reader"
+    assert (await server.request("GET", role)).json["rules"][0]["resourceNames"] == ["extension-apiserver-authentication"]
