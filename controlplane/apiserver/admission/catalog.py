@@ -45,10 +45,23 @@ from controlplane.apiserver.admission.plugins.storage_object_in_use import Stora
 from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from controlplane.apiserver.admission.pod_security.plugin import PodSecurity
 from controlplane.apiserver.admission.pod_security.policy import settings_from
+from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.policy.params import ParamKinds
+from controlplane.apiserver.admission.policy.source import Held
+from controlplane.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
 from controlplane.apiserver.authorization.interface import Authorizer
 
 Dial = Callable[[str], Ask]
 """From the path of a kubeconfig to how its server is asked. Raises OperatorError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What admission policies are made from: caches by ``resource.group``, and the kinds of parameters."""
+
+    held: Callable[[str], Held]
+    kinds: ParamKinds
+    metrics: PolicyMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class Tools:
     dial: Dial | None = None
     make_namespace: MakeNamespace | None = None
     metrics: AdmissionMetrics = field(default_factory=AdmissionMetrics)
+    policies: Policies | None = None
 
     def of(self, name: str) -> Mapping[str, Any]:
         return self.settings.get(name, {})
@@ -87,6 +101,15 @@ def _auto_provision(tools: Tools) -> Plugin:
     if tools.make_namespace is None:
         raise OperatorError("NamespaceAutoProvision: there is no way to make a namespace here")
     return NamespaceAutoProvision(tools.lookup, tools.make_namespace)
+
+
+def _validating_policies(tools: Tools) -> Plugin:
+    policies = tools.policies
+    if policies is None:
+        raise OperatorError("ValidatingAdmissionPolicy: there are no policies to follow here")
+    held = policies.held("validatingadmissionpolicies.admissionregistration.k8s.io")
+    bound = policies.held("validatingadmissionpolicybindings.admissionregistration.k8s.io")
+    return ValidatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.metrics)
 
 
 def _node_restriction(tools: Tools) -> Plugin:
@@ -137,6 +160,7 @@ CATALOG = (
     Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
     Entry("PodTopologyLabels", lambda tools: PodTopologyLabels(tools.lookup, tools.features)),
+    Entry("ValidatingAdmissionPolicy", _validating_policies),
     # last: what it claims must not be refused by another
     Entry(
         "ResourceQuota",
@@ -148,7 +172,6 @@ _ELSEWHERE = frozenset(
     {
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
-        "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
     }
 )

@@ -19,11 +19,12 @@ def chain_for(
     authorizer: Authorizer,
     dial: catalog.Dial,
     metrics: AdmissionMetrics | None = None,
+    policies: catalog.Policies | None = None,
 ) -> AdmissionChain:
     """Raises OperatorError for flags or a file that mean nothing."""
     settings = configuration.load(config.file) if config.file is not None else {}
     metrics = metrics or AdmissionMetrics()
     makes = namespace_maker(stores)
     reads = cached_lookup_in(stores), cached_listing_in(stores)
-    tools = catalog.Tools(*reads, authorizer, status_writer(stores), settings, features, dial, makes, metrics)
+    tools = catalog.Tools(*reads, authorizer, status_writer(stores), settings, features, dial, makes, metrics, policies)
     return AdmissionChain(catalog.plugins(tools, catalog.chosen(config.enabled, config.disabled)), metrics)

@@ -19,11 +19,13 @@ from component.tasks import Supervisor
 from controlplane.apiserver import chain
 from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
+from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.assembly import aggregation, identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
+from controlplane.apiserver.assembly.policies import policies_of
 from controlplane.apiserver.assembly.reloading import LOOK_SECONDS, ConfigFile
 from controlplane.apiserver.assembly.remote import Remote, dialler, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
@@ -276,7 +278,10 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     components = ComponentStatuses(_probes(base.backend))
     metrics = AdmissionMetrics()
     base.metrics.collectors.register(metrics)
-    admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics)
+    checks = PolicyMetrics()
+    base.metrics.collectors.register(checks)
+    policies = policies_of(base.kinds, stores, checks)
+    admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies)
     serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

@@ -70,12 +70,12 @@ POOL = shapes.pool_of(REQUEST, NAMESPACE)
 def request_of(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:
     """The AdmissionRequest without uid and objects. ``kind`` and ``resource`` are those that a rule has matched."""
     user = attributes.user
-    own = attributes.kind
+    own, asked = attributes.kind, attributes.gvr
     made: Object = {
         "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "resource": {"group": resource.group, "version": resource.version, "resource": resource.resource},
         "requestKind": {"group": own.group, "version": own.version, "kind": own.kind},
-        "requestResource": {"group": own.group, "version": own.version, "resource": attributes.resource},
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.resource},
         "operation": attributes.operation,
         "userInfo": _present(
             username=user.name,
@@ -95,7 +95,7 @@ def values_of(
 ) -> Object:
     """The variables that every expression has; ``params`` and composed ones come from a policy."""
     asked = authz.Question(
-        group=attributes.kind.group,
+        group=attributes.gvr.group,
         resource=attributes.resource,
         subresource=attributes.subresource,
         namespace=attributes.namespace,

@@ -246,6 +246,19 @@ class Cacher:
             except StorageUnavailableError as error:
                 raise versions.unavailable(error) from error
 
+    def held(self, key: str) -> StoredEntry | None:
+        """What is cached under a key, for those who look at each request."""
+        return self._index.entries.get(key)
+
+    def all_held(self) -> Sequence[StoredEntry]:
+        """Everything that is cached, in the order of keys."""
+        return self._index.scan(self.collection.prefix)
+
+    @property
+    def changed(self) -> int:
+        """The revision of the last change: as long as it is the same, so is everything that is cached."""
+        return self._changed
+
     def volume(self) -> tuple[int, int]:
         """How many objects there are, and how many bytes they are in a list."""
         return len(self._index), self._index.bytes

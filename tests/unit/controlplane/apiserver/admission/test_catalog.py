@@ -7,8 +7,9 @@ import pytest
 from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionKind
 from component.errors import OperatorError
-from controlplane.apiserver.admission.catalog import CATALOG, Tools, chosen, plugins
+from controlplane.apiserver.admission.catalog import CATALOG, Policies, Tools, chosen, plugins
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes as Question
 from controlplane.apiserver.authorization.interface import Decision
@@ -25,6 +26,18 @@ class Signers:
         return (Decision.ALLOW if (asked.user.name, asked.verb, asked.name) in allowed else Decision.NO_OPINION), ""
 
 
+class Nothing:
+    """A cache without objects, and a server without kinds."""
+
+    changed = 0
+
+    def all_held(self) -> list[Any]:
+        return []
+
+    def find(self, kind: GroupVersionKind) -> None:
+        return None
+
+
 def tools(objects: dict[tuple[str, str, str], Object] | None = None, **settings: Object) -> Tools:
     held = objects or {}
 
@@ -37,7 +50,8 @@ def tools(objects: dict[tuple[str, str, str], Object] | None = None, **settings:
     async def write_status(*_: Any) -> None:
         raise AssertionError
 
-    return Tools(lookup, listing, Signers(), write_status, settings)
+    policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics())
+    return Tools(lookup, listing, Signers(), write_status, settings, policies=policies)
 
 
 def plugin(name: str, given: Tools | None = None) -> Plugin:

@@ -37,7 +37,7 @@ async def value(expression: str, *results: str, authorizer: Authorizer | None = 
             True,
         ),
         ("request.userInfo.username + request.userInfo.groups[0] + request.userInfo.extra['role'][0]", "janeteamdev"),
-        ("has(request.subResource) || has(request.options)", False),
+        ("has(request.subResource) || request.options.kind != 'CreateOptions'", False),
         ("request.dryRun", False),
         ("namespaceObject.metadata.labels['tier']", "gold"),
         ("namespaceObject.metadata.creationTimestamp.getFullYear()", 2026),
