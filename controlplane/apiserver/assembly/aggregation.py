@@ -16,6 +16,7 @@ from controlplane.apiserver.aggregation.backends import Backends
 from controlplane.apiserver.aggregation.discovery import MergedDiscovery
 from controlplane.apiserver.aggregation.documents import Documents
 from controlplane.apiserver.aggregation.endpoint_services import SERVICE_NAME, EndpointServices
+from controlplane.apiserver.aggregation.openapi_service import MergedOpenAPI
 from controlplane.apiserver.aggregation.proxy import Proxy
 from controlplane.apiserver.aggregation.registration import Registration, Version
 from controlplane.apiserver.aggregation.services import APIServices
@@ -44,6 +45,7 @@ class Aggregation:
     availability: Availability
     registration: Registration
     documents: Documents
+    openapi: MergedOpenAPI
 
     def start(self, supervisor: Supervisor) -> None:
         supervisor.keep("apiservices", self.services.follow)
@@ -73,13 +75,15 @@ def made(config: Config, stores: Mapping[str, Store], streams: OpenStreams, metr
         await write(f"apiservices.{GROUP}", "", name, change)
 
     cluster = Cluster(lookup, slices, stores[_SERVICES], stores[_SLICES])
+    documents = Documents(services, backends, RealClock())
     return Aggregation(
         services,
         backends,
         proxy,
         Availability(services, backends, cluster, write_status, metrics, RealClock()),
         Registration(services, store, lambda: wanted),
-        Documents(services, backends, RealClock()),
+        documents,
+        MergedOpenAPI(services, documents),
     )
 
 

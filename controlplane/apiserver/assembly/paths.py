@@ -13,6 +13,7 @@ from component.healthz import Health
 from component.metrics import Registry
 from component.version import GIT_VERSION, MAJOR, MINOR, git_commit
 from controlplane.apiserver.aggregation.discovery import MergedDiscovery
+from controlplane.apiserver.aggregation.openapi_service import MergedOpenAPI
 from controlplane.apiserver.assembly.aggregation import Aggregation
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.authentication.keys import jwks
@@ -22,7 +23,7 @@ from controlplane.apiserver.endpoints.paths import PathEndpoint, Paths, document
 from controlplane.apiserver.openapi import v2, v3
 from controlplane.apiserver.openapi.document import Document
 from controlplane.apiserver.wire.call import Call
-from controlplane.apiserver.wire.reply import Reply
+from controlplane.apiserver.wire.reply import Answer, Reply
 
 _JWKS_TYPE = "application/jwk-set+json"
 
@@ -52,11 +53,11 @@ def paths_for(
         "/metrics": metrics(registry, refresh),
         "/api": _discovered(discovery.api, lambda version: discovery.aggregated(legacy=True, version=version)),
         "/apis": _discovered(merged.apis, merged.aggregated),
-        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION)),
+        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION), aggregation.openapi),
         "/.well-known/openid-configuration": document(openid_configuration(issuer, algorithms)),
         "/openid/v1/jwks": document(jwks(believed.keys), _JWKS_TYPE),
     }
-    third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION))
+    third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION), aggregation)
     exact["/openapi/v3"] = third
     below = _resources(discovery, merged)
     prefixes: dict[str, PathEndpoint] = {"/api/": below, "/apis/": below, "/openapi/v3/": third}
@@ -103,25 +104,33 @@ def _resources(discovery: Discovery, merged: MergedDiscovery) -> PathEndpoint:
     return answer
 
 
-def _openapi_v2(source: v2.OpenAPIV2) -> PathEndpoint:
+def _openapi_v2(source: v2.OpenAPIV2, merged: MergedOpenAPI) -> PathEndpoint:
     async def answer(call: Call) -> Reply:
         wanted = negotiate.accepts(call.headers.get("Accept", ""), v2.OFFERS, ("",))
-        build = source.json if wanted.name == v2.JSON else source.protobuf
-        return await _send_packed(call, await asyncio.to_thread(build))
+        return await _send_packed(call, await merged.v2(source, wanted.name))
 
     return answer
 
 
-def _openapi_v3(source: v3.OpenAPIV3) -> PathEndpoint:
-    async def answer(call: Call) -> Reply:
+def _openapi_v3(source: v3.OpenAPIV3, aggregation: Aggregation) -> PathEndpoint:
+    merged = aggregation.openapi
+
+    async def answer(call: Call) -> Answer:
         path = call.path.removeprefix("/openapi/v3").strip("/")
         negotiate.accepts(call.headers.get("Accept", ""), (v3.JSON,), ("",))
+        if (remote := merged.remote(path)) is not None:
+            return await aggregation.proxy.serve(call, remote)
+        if merged.is_remote(path):
+            made = await merged.v3_made(path)
+            if made is None:
+                raise errors.path_not_found()
+            return await _send_packed(call, made)
         wanted, current = call.query.get("hash"), source.hash(path) if path else ""
         if current is None:
             raise errors.path_not_found()
         if path and wanted and wanted != current:  # an old address of a document that has changed
             return Reply(301, b"", v3.JSON, [("Location", f"/openapi/v3/{path}?hash={current}")])
-        found = await asyncio.to_thread(source.document, path) if path else await asyncio.to_thread(source.index)
+        found = await asyncio.to_thread(source.document, path) if path else await merged.v3_index(source)
         assert found is not None
         reply = await _send_packed(call, found)
         if path and wanted:

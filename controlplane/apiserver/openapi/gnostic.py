@@ -116,7 +116,8 @@ def _schema(schema: Object) -> bytes:
         parts.append(_message(5, _any(schema["default"])))
     parts.append(_texts(19, schema.get("required", ())))
     if "additionalProperties" in schema:
-        parts.append(_message(21, _message(1, _schema(schema["additionalProperties"]))))
+        extra = schema["additionalProperties"]
+        parts.append(_message(21, _true(2, extra) if isinstance(extra, bool) else _message(1, _schema(extra))))
     if "type" in schema:
         parts.append(_message(22, _text(1, schema["type"])))
     if "items" in schema:

@@ -236,3 +236,27 @@ async def test_extension_servers_learn_whom_to_believe(pair: tuple[TestServer, E
     assert json.loads(found["data"]["requestheader-allowed-names"]) == ["front-proxy-client"]
     role = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/extension-apiserver-authentication-reader"
     assert (await server.request("GET", role)).json["rules"][0]["resourceNames"] == ["extension-apiserver-authentication"]
+
+
+async def test_descriptions_of_all_servers_are_one(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    paths = {f"{WIDGETS}": {"get": {"responses": {"200": {"description": "OK", "schema": {"$ref": "#/definitions/Widget"}}}}}}
+    widget = {"description": "what it is about", "type": "object"}
+    extension.described = {"swagger": "2.0", "info": {}, "paths": paths, "definitions": {"Widget": widget}}
+    await register(server, extension)
+    where = f"apis/{GROUP}/v1"
+
+    async def listed() -> Any:
+        return (await server.request("GET", "/openapi/v3")).json["paths"].get(where)
+
+    assert (await until(listed))["serverRelativeURL"] == f"/openapi/v3/{where}?hash=ABC"
+    index = (await server.request("GET", "/openapi/v3")).json["paths"]
+    assert "hash=ABC" not in index["apis/apps/v1"]["serverRelativeURL"]  # nobody describes what is not his
+    assert (await server.request("GET", f"/openapi/v3/{where}?hash=ABC")).json["info"] == {"title": "Things"}
+    assert extension.for_paths("/openapi/v3/")[-1].all("X-Remote-User") == ["admin"]
+
+    async def merged() -> Any:
+        return (await server.request("GET", "/openapi/v2")).json["definitions"].get("Widget")
+
+    assert await until(merged, 20) == widget
+    assert extension.for_paths("/openapi/v2")[0].all("X-Remote-User") == ["system:aggregator"]
