@@ -62,7 +62,12 @@ async def discover(client: Client) -> Discovered:
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            for resource in _resources(group_version, orjson.loads(answer)):
+            try:
+                resources = _resources(group_version, orjson.loads(answer))
+            except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):  # an extension server may say anything
+                failures[group_version] = "its list of resources cannot be read"
+                continue
+            for resource in resources:
                 found.setdefault((resource.gvr.group, resource.gvr.resource), resource)
     return Discovered(tuple(found.values()), failures)
 
