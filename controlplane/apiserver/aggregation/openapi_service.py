@@ -36,9 +36,10 @@ class MergedOpenAPI:
         own = local.json if media_type == v2.JSON else local.protobuf
         if not self._documents.v2:
             return await asyncio.to_thread(own)
+        present = await asyncio.to_thread(local.json)
 
         def build() -> Document:
-            whole = merged_v2(orjson.loads(local.json().body()), self._parts())
+            whole = merged_v2(orjson.loads(present.body()), self._parts())
             try:
                 encoded = orjson.dumps(whole) if media_type == v2.JSON else gnostic.encode(whole)
             except (KeyError, TypeError, AttributeError, ValueError) as problem:
@@ -46,15 +47,16 @@ class MergedOpenAPI:
                 return own()
             return pack(encoded, v2.JSON if media_type == v2.JSON else v2.PROTOBUF)
 
-        return await self._current(f"v2/{media_type}", local, build)
+        return await self._current(f"v2/{media_type}", present, build)
 
-    async def v3_index(self, local: v3.OpenAPIV3) -> Document:
-        """``/openapi/v3``"""
+    async def v3_index(self, index: Callable[[], Document]) -> Document:
+        """``/openapi/v3``; ``index`` is of this server's own documents, at present."""
+        present = await asyncio.to_thread(index)
         if not self._services.remote:
-            return await asyncio.to_thread(local.index)
+            return present
 
         def build() -> Document:
-            paths = orjson.loads(local.index().body())["paths"]
+            paths = orjson.loads(present.body())["paths"]
             for version in self._services.remote:
                 path = _path(version)
                 paths.pop(path, None)
@@ -64,7 +66,7 @@ class MergedOpenAPI:
                     paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(found)}"}
             return pack(orjson.dumps({"paths": dict(sorted(paths.items()))}), v3.JSON)
 
-        return await self._current("v3", local, build)
+        return await self._current("v3", present, build)
 
     async def v3_made(self, path: str) -> Document | None:
         """A v3 document made of another server's v2; None where there is none. See :meth:`is_remote`."""
@@ -106,8 +108,8 @@ class MergedOpenAPI:
                 _log.warning("What an extension server describes cannot be used", name=one.name, err=problem)
         return parts
 
-    async def _current(self, key: str, local: object, build: Callable[[], Document]) -> Document:
-        state = local, self._documents.generation, self._services.order
+    async def _current(self, key: str, present: Document, build: Callable[[], Document]) -> Document:
+        state = present.etag, self._documents.generation, self._services.order
         kept = self._kept.get(key)
         if kept is None or kept[0] != state:
             kept = self._kept[key] = state, await asyncio.to_thread(build)

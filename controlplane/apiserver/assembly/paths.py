@@ -130,7 +130,7 @@ def _openapi_v3(source: v3.OpenAPIV3, aggregation: Aggregation) -> PathEndpoint:
             raise errors.path_not_found()
         if path and wanted and wanted != current:  # an old address of a document that has changed
             return Reply(301, b"", v3.JSON, [("Location", f"/openapi/v3/{path}?hash={current}")])
-        found = await asyncio.to_thread(source.document, path) if path else await merged.v3_index(source)
+        found = await asyncio.to_thread(source.document, path) if path else await merged.v3_index(source.index)
         assert found is not None
         reply = await _send_packed(call, found)
         if path and wanted:
