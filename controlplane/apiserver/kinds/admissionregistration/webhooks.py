@@ -11,7 +11,7 @@ from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.admissionregistration import rules
-from controlplane.apiserver.kinds.shared import checks
+from controlplane.apiserver.kinds.shared import checks, webhook_clients
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME, age_of
 from controlplane.apiserver.registry.strategy import Column, Context, Object, ResourceInfo, Strategy
 
@@ -75,7 +75,7 @@ class _WebhooksStrategy(Strategy):
             found.append(fieldpath.invalid(f"{path}.timeoutSeconds", seconds, text))
         for selector in ("namespaceSelector", "objectSelector"):
             found += checks.label_selector(webhook.get(selector), f"{path}.{selector}")
-        found += rules.check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+        found += webhook_clients.check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
         found += _check_versions(webhook.get("admissionReviewVersions") or (), f"{path}.admissionReviewVersions")
         return found + rules.check_conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions")
 
