@@ -87,6 +87,7 @@ class ExtensionServer:
     review: Callable[[Asked], Awaitable[bool]] | None = None
     release: asyncio.Event = field(default_factory=asyncio.Event)  # lets a watch go on after its first event
     described: dict[str, Any] = field(default_factory=dict)  # its OpenAPI v2 document; empty for none
+    has_v3: bool = True
 
     @property
     def ca_bundle(self) -> str:
@@ -135,6 +136,10 @@ class ExtensionServer:
             return self._described(path)
         if path == f"{ROOT}/elsewhere":
             return web.Response(status=302, headers={"Location": "https://10.0.0.1/secrets"})
+        if path == f"{ROOT}/slow":
+            await self.release.wait()
+        if path == f"{ROOT}/broken":
+            return await self._break_off(request)
         if path.endswith("/connect"):
             return await self._echo(request)
         if "watch=" in asked.query:
@@ -151,7 +156,7 @@ class ExtensionServer:
         return web.Response(body=json.dumps(_DOCUMENT).encode(), headers={"ETag": '"1"', "Content-Type": AGGREGATED})
 
     def _described(self, path: str) -> web.Response:
-        if not self.described:
+        if not self.described or (path.startswith("/openapi/v3") and not self.has_v3):
             return web.Response(status=404)
         if path == "/openapi/v2":
             return web.json_response(self.described)
@@ -168,6 +173,14 @@ class ExtensionServer:
         await self.release.wait()
         await response.write(b'{"type":"DELETED"}\n')
         await response.write_eof()
+        return response
+
+    async def _break_off(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"a part")
+        assert request.transport is not None
+        request.transport.close()
         return response
 
     async def _echo(self, request: web.Request) -> web.StreamResponse:

@@ -128,6 +128,46 @@ async def test_watches_and_upgrades_pass_through(pair: tuple[TestServer, Extensi
     assert refusal.value.status == 502
 
 
+async def test_what_goes_wrong_on_the_way_is_said_in_text(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    await register(server, extension)
+    await available(server)
+    late = await server.request("GET", f"{ROOT}/slow?timeout=100ms")
+    assert (late.status, late.json["reason"]) == (504, "Timeout")
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await server.request("GET", f"{ROOT}/broken")
+
+    other = extension.service("other")
+    assert (await server.request("POST", "/api/v1/namespaces/default/services", other)).status == 201
+    assert (await server.request("POST", SERVICES, extension.api_service("v2", "other"))).status == 201
+    await available(server, f"v2.{GROUP}")  # whether it answers is asked without looking at its name
+    answer = await server.request("GET", f"/apis/{GROUP}/v2/widgets")
+    text = "tls: failed to verify certificate: x509: certificate is not valid for other.default.svc\n"
+    assert (answer.status, answer.body.decode(), answer.headers["Content-Type"]) == (503, text, "text/plain; charset=utf-8")
+    changed = {"spec": {"insecureSkipTLSVerify": True, "caBundle": None}}
+    where = f"{SERVICES}/v2.{GROUP}"
+    assert (await server.request("PATCH", where, changed, content_type="application/merge-patch+json")).status == 200
+
+    async def answered() -> bool:
+        return (await server.request("GET", f"/apis/{GROUP}/v2/widgets")).status == 200
+
+    await until(answered)
+    assert (await server.request("DELETE", "/api/v1/namespaces/default/services/other")).status == 200
+
+    async def unavailable() -> bool:
+        return (await condition(server, f"v2.{GROUP}")).get("reason") == "ServiceNotFound"
+
+    await until(unavailable)
+    metrics = (await server.request("GET", "/metrics")).body.decode()
+    assert f'apiservice_total{{name="v2.{GROUP}",reason="ServiceNotFound"}} 1.0' in metrics
+    assert (await server.request("DELETE", where)).status == 200
+
+    async def gone() -> bool:
+        return (await server.request("GET", f"/apis/{GROUP}/v2/widgets")).status == 404
+
+    await until(gone)
+
+
 async def test_discovery_has_what_all_servers_have(pair: tuple[TestServer, ExtensionServer]) -> None:
     server, extension = pair
     before = (await server.request("GET", "/apis")).json["groups"]
@@ -260,3 +300,20 @@ async def test_descriptions_of_all_servers_are_one(pair: tuple[TestServer, Exten
 
     assert await until(merged, 20) == widget
     assert extension.for_paths("/openapi/v2")[0].all("X-Remote-User") == ["system:aggregator"]
+
+
+async def test_a_server_without_openapi_v3_is_described_by_its_v2(pair: tuple[TestServer, ExtensionServer]) -> None:
+    server, extension = pair
+    paths = {WIDGETS: {"get": {"responses": {"200": {"description": "OK", "schema": {"$ref": "#/definitions/Widget"}}}}}}
+    extension.described = {"swagger": "2.0", "info": {}, "paths": paths, "definitions": {"Widget": {"type": "object"}}}
+    extension.has_v3 = False
+    await register(server, extension)
+    where = f"apis/{GROUP}/v1"
+
+    async def listed() -> Any:
+        return (await server.request("GET", "/openapi/v3")).json["paths"].get(where)
+
+    entry = await until(listed)
+    made = (await server.request("GET", entry["serverRelativeURL"])).json
+    assert made["components"]["schemas"] == {"Widget": {"type": "object"}}
+    assert list(made["paths"]) == [WIDGETS]
