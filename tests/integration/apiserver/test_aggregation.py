@@ -260,7 +260,8 @@ async def test_a_metrics_server_takes_the_place_of_the_built_in_figures(pair: tu
     extension.aggregated = False
 
     async def answered() -> bool:
-        return (await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).json["kind"] == "WidgetList"
+        kind: str = (await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).json["kind"]
+        return kind == "WidgetList"
 
     await until(answered)
     assert (await server.request("DELETE", f"{SERVICES}/{name}")).status == 200
