@@ -7,11 +7,10 @@ where a Service is reached. Admission's webhooks and conversion are the callers;
 import asyncio
 import base64
 import binascii
-import contextlib
 import posixpath
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -307,13 +306,3 @@ async def _bounded(answer: aiohttp.ClientResponse, limit: int) -> bytes:
             raise HookError(f"the answer is larger than {limit} bytes")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-@contextlib.asynccontextmanager
-async def hook_clients(resolver: ServiceResolver, users: Users | None = None) -> AsyncIterator[HookClients]:
-    """Closed at the end of the block."""
-    clients = HookClients(resolver, users or Users())
-    try:
-        yield clients
-    finally:
-        await clients.close()

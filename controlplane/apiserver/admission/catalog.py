@@ -49,6 +49,7 @@ from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.policy.params import ParamKinds
 from controlplane.apiserver.admission.policy.source import Held
 from controlplane.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
+from controlplane.apiserver.admission.webhook import wiring
 from controlplane.apiserver.authorization.interface import Authorizer
 
 Dial = Callable[[str], Ask]
@@ -78,6 +79,7 @@ class Tools:
     make_namespace: MakeNamespace | None = None
     metrics: AdmissionMetrics = field(default_factory=AdmissionMetrics)
     policies: Policies | None = None
+    webhooks: wiring.Webhooks | None = None
 
     def of(self, name: str) -> Mapping[str, Any]:
         return self.settings.get(name, {})
@@ -110,6 +112,18 @@ def _validating_policies(tools: Tools) -> Plugin:
     held = policies.held("validatingadmissionpolicies.admissionregistration.k8s.io")
     bound = policies.held("validatingadmissionpolicybindings.admissionregistration.k8s.io")
     return ValidatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.metrics)
+
+
+def _mutating_webhooks(tools: Tools) -> Plugin:
+    if tools.webhooks is None:
+        raise OperatorError("MutatingAdmissionWebhook: there are no webhooks to follow here")
+    return wiring.mutating(tools.webhooks, tools.of("MutatingAdmissionWebhook"), tools.lookup, tools.authorizer)
+
+
+def _validating_webhooks(tools: Tools) -> Plugin:
+    if tools.webhooks is None:
+        raise OperatorError("ValidatingAdmissionWebhook: there are no webhooks to follow here")
+    return wiring.validating(tools.webhooks, tools.of("ValidatingAdmissionWebhook"), tools.lookup, tools.authorizer)
 
 
 def _node_restriction(tools: Tools) -> Plugin:
@@ -160,7 +174,9 @@ CATALOG = (
     Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
     Entry("PodTopologyLabels", lambda tools: PodTopologyLabels(tools.lookup, tools.features)),
+    Entry("MutatingAdmissionWebhook", _mutating_webhooks),
     Entry("ValidatingAdmissionPolicy", _validating_policies),
+    Entry("ValidatingAdmissionWebhook", _validating_webhooks),
     # last: what it claims must not be refused by another
     Entry(
         "ResourceQuota",
@@ -171,8 +187,6 @@ CATALOG = (
 _ELSEWHERE = frozenset(
     {
         "MutatingAdmissionPolicy",
-        "MutatingAdmissionWebhook",
-        "ValidatingAdmissionWebhook",
     }
 )
 """Names of upstream's that manifests may mention and that no plugin stands for yet."""

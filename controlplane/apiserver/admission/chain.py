@@ -15,7 +15,12 @@ class AdmissionChain:
         self._metrics = metrics or AdmissionMetrics()
 
     async def mutate(self, attributes: Attributes) -> None:
+        """A second time, and no more, when a webhook or a policy has changed the object: the others may want a say again."""
         await self._run(ADMIT, attributes, lambda plugin: plugin.mutate(attributes))
+        again = attributes.reinvocation
+        if again.wanted and not again.under_way:
+            again.under_way = True
+            await self._run(ADMIT, attributes, lambda plugin: plugin.mutate(attributes))
 
     async def validate(self, attributes: Attributes) -> None:
         await self._run(VALIDATE, attributes, lambda plugin: plugin.validate(attributes))

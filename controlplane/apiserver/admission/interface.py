@@ -75,7 +75,7 @@ class Attributes:
     delete_options: Object | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
-    patches: dict[str, str] = field(default_factory=dict)  # the same, for events that show what was sent
+    audits_bodies: bool = False  # whether that event shows what was sent
     api: GroupVersion | None = None
     forms: Callable[[], Sequence[Form]] | None = None  # the versions of the resource, that of the request first
     reinvocation: Reinvocation = field(default_factory=Reinvocation)

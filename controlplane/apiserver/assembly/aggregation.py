@@ -46,6 +46,7 @@ class Aggregation:
     registration: Registration
     documents: Documents
     openapi: MergedOpenAPI
+    resolver: ServiceResolver  # where Services are reached, as --enable-aggregator-routing has it
 
     def start(self, supervisor: Supervisor) -> None:
         supervisor.keep("apiservices", self.services.follow)
@@ -84,6 +85,7 @@ def made(config: Config, stores: Mapping[str, Store], streams: OpenStreams, metr
         Registration(services, store, lambda: wanted),
         documents,
         MergedOpenAPI(services, documents),
+        resolver,
     )
 
 

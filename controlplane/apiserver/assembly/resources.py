@@ -15,6 +15,7 @@ from controlplane.apiserver.assembly.storage import Caches
 from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.authentication.legacy_token import LAST_USED, Note
 from controlplane.apiserver.authorization.node import PodsOn
+from controlplane.apiserver.endpoints import connect_admission
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses
 from controlplane.apiserver.endpoints.evict import evict
 from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
@@ -173,7 +174,7 @@ def route_table(
         kept = (strategy.stored_as or info).gvr
         siblings = tuple(one for one in strategies if one is not strategy and (one.stored_as or one.info).gvr == kept)
         scope = Scope(store, schemas, admission, judges.authorizer, siblings, features)
-        extra: dict[tuple[str, str], Endpoint] = dict(connect.get((info.gvk.group, info.plural), {}))
+        extra = connect_admission.admitted(scope, connect.get((info.gvk.group, info.plural), {}))
         extra.update(_special(scope, stores, lookup, believed))
         table[info.gvr] = routes_of(scope, open_watches, extra)
         if info.gvr.group_resource == "pods":

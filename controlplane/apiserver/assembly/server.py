@@ -20,8 +20,9 @@ from controlplane.apiserver import chain
 from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.webhook.wiring import Webhooks
 from controlplane.apiserver.assembly import aggregation, identity, paths, resource_metrics, resources, storage
-from controlplane.apiserver.assembly.admission import chain_for
+from controlplane.apiserver.assembly.admission import chain_for, webhooks_in
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
@@ -94,6 +95,7 @@ class _Live:
     remote: Remote
     authorizers: Authorizers
     dial: Dial
+    webhooks: Webhooks
     aggregation: aggregation.Aggregation
 
 
@@ -172,7 +174,8 @@ async def _make_live(
     aggregated = aggregation.made(config, stores, streams, metrics)
     stack.push_async_callback(aggregated.backends.close)
     aggregated.start(supervisor)
-    return _Live(OpenWatches(), roles, kubelets, streams, others, authorizers, dialler(stack), aggregated)
+    webhooks = webhooks_in(stores, aggregated.resolver, stack)
+    return _Live(OpenWatches(), roles, kubelets, streams, others, authorizers, dialler(stack), webhooks, aggregated)
 
 
 async def _follow_files(
@@ -281,7 +284,8 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     checks = PolicyMetrics()
     base.metrics.collectors.register(checks)
     policies = policies_of(base.kinds, stores, checks)
-    admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies)
+    base.metrics.collectors.register(live.webhooks.metrics)
+    admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies, live.webhooks)
     serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
     for computed in resource_metrics.made(config, stores, live.kubelets):

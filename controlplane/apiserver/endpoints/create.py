@@ -22,6 +22,7 @@ async def create(call: Call, scope: Scope) -> Reply:
     scope.strategy.default(obj)
     managers.track_create(scope, obj, options.field_manager, call.now)
     await scope.admission.mutate(scope.attributes(call, CREATE, obj, None, options.dry_run))
+    owners.fold(call, obj, patched=True)
     ctx = scope.context(call, options, call.info.name)
     entry = await scope.store.create(ctx, obj, scope.validating(call, CREATE, options.dry_run))
     note_stored(call, entry)

@@ -5,7 +5,6 @@ from typing import Any
 from apimachinery import scheme
 from apimachinery.codecs import negotiate
 from apimachinery.gvk import GroupVersionKind
-from controlplane.apiserver.admission.interface import DELETE
 from controlplane.apiserver.endpoints.body import ACCEPTED, read
 from controlplane.apiserver.endpoints.options import WriteOptions, delete_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply, value_reply
@@ -42,9 +41,8 @@ async def delete(call: Call, scope: Scope) -> Reply:
 async def carry_out(call: Call, scope: Scope, options: Object) -> Deleted:
     dry_run = bool(options.get("dryRun"))
     call.dry_run = dry_run
-    await scope.admission.mutate(scope.attributes(call, DELETE, None, None, dry_run))
     ctx = scope.context(call, WriteOptions(dry_run))
-    return await scope.store.delete(ctx, options, scope.validating(call, DELETE, dry_run))
+    return await scope.store.delete(ctx, options, scope.deleting(call, ctx.name, ctx.namespace, options))
 
 
 def success(scope: Scope, deleted: Deleted) -> Object:

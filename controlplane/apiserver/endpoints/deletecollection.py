@@ -2,9 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from apimachinery import errors
-from controlplane.apiserver.admission.interface import DELETE
 from controlplane.apiserver.endpoints.delete import read_options
 from controlplane.apiserver.endpoints.list import joined
 from controlplane.apiserver.endpoints.options import WriteOptions, list_options
@@ -45,17 +45,9 @@ def _namespace(scope: Scope, entry: Entry) -> str:
     return entry.key.rsplit("/", 2)[1] if scope.info.namespaced else ""
 
 
-async def _remove(call: Call, scope: Scope, ctx: Context, options: dict[str, object]) -> None:
-    attributes = scope.attributes(call, DELETE, None, None, ctx.dry_run)
-    attributes.name, attributes.namespace = ctx.name, ctx.namespace
-    await scope.admission.mutate(attributes)
-
-    async def admit(obj: dict[str, object], old: dict[str, object] | None) -> None:
-        attributes.old = obj
-        await scope.admission.validate(attributes)
-
+async def _remove(call: Call, scope: Scope, ctx: Context, options: dict[str, Any]) -> None:
     try:
-        await scope.store.delete(ctx, options, admit)
+        await scope.store.delete(ctx, options, scope.deleting(call, ctx.name, ctx.namespace, options))
     except errors.StatusError as problem:
         if problem.code != 404:  # somebody else was faster, which is as good
             raise

@@ -5,6 +5,7 @@ from typing import Any
 from apimachinery import errors, fieldpath, labels
 from apimachinery.codecs import json, negotiate
 from apimachinery.gvk import GroupVersionKind
+from apimachinery.meta import clone
 from apimachinery.patch import json_patch, merge_patch, strategic
 from apimachinery.schema import check
 from controlplane.apiserver.admission.interface import UPDATE
@@ -52,7 +53,7 @@ async def update_scale(call: Call, scope: Scope) -> Reply:
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
     wanted = await read_object(call, SCALE, scope.schemas, options.field_validation)
     match_name(wanted, call.info.name, call.info.namespace)
-    return await _store(call, scope, lambda _: wanted)
+    return await _store(call, scope, lambda _: clone(wanted))
 
 
 async def patch_scale(call: Call, scope: Scope) -> Reply:
@@ -75,8 +76,11 @@ async def _store(call: Call, scope: Scope, make: Any) -> Reply:
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
 
     async def change(old: Object) -> Object:
-        wanted = make(scale_of(old))
-        replicas = _replicas(call, scope, wanted)
+        held = scale_of(old)
+        wanted = make(held)
+        _check_types(scope, wanted)
+        await scope.admission.mutate(scope.attributes(call, UPDATE, wanted, held, options.dry_run, SCALE))
+        replicas = _replicas(call, wanted)
         new: Object = {**old, "metadata": dict(old["metadata"]), "spec": {**(old.get("spec") or {}), "replicas": replicas}}
         version = wanted["metadata"].get("resourceVersion")
         if version:
@@ -85,21 +89,27 @@ async def _store(call: Call, scope: Scope, make: Any) -> Reply:
         if uid:
             new["metadata"]["uid"] = uid
         managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
-        await scope.admission.mutate(scope.attributes(call, UPDATE, new, old, options.dry_run))
         return new
 
-    admit = scope.validating(call, UPDATE, options.dry_run)
+    async def admit(new: Object, old: Object | None) -> None:
+        shown = scale_of(new), scale_of(old or {})
+        await scope.admission.validate(scope.attributes(call, UPDATE, *shown, options.dry_run, SCALE))
+
     write = Write("scale", lambda ctx, new, old: scope.strategy.validate_update(ctx, new, old))
     entry, _ = await scope.store.update(scope.context(call, options), change, admit, write)
     note_stored(call, entry)
     return _answer(call, entry)
 
 
-def _replicas(call: Call, scope: Scope, wanted: Object) -> int:
-    """The wanted number. Raises 400 for a wrong type, 422 for a negative number."""
+def _check_types(scope: Scope, wanted: Object) -> None:
+    """Raises 400."""
     findings = check.normalize(wanted, scope.schemas.of(SCALE))
     if findings.type_errors:
         raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {findings.type_errors[0]}')
+
+
+def _replicas(call: Call, wanted: Object) -> int:
+    """The wanted number. Raises 422 for a negative one."""
     replicas = int((wanted.get("spec") or {}).get("replicas") or 0)
     if replicas < 0:
         wrong = fieldpath.invalid("spec.replicas", replicas, "must be greater than or equal to 0")

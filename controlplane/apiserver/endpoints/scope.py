@@ -12,6 +12,7 @@ from component.featuregates import Gates
 from component.features import DEFAULTS
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.admission.interface import CREATE, DELETE, UPDATE, Attributes, Form
+from controlplane.apiserver.audit.policy import Level
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.endpoints.forms import conversion, forms_of
 from controlplane.apiserver.endpoints.options import WriteOptions
@@ -97,6 +98,7 @@ class Scope:
             call.query,
             warnings=call.warnings,
             annotations=call.annotations,
+            audits_bodies=call.record is not None and call.record.verdict.level >= Level.REQUEST,
             api=None if kind is None else GroupVersion(*own[:2]),
             forms=partial(self.forms, info.subresource, kind or own),
         )
@@ -112,13 +114,22 @@ class Scope:
         """Validating admission as the function that the registry calls at the right moment."""
 
         async def admit(obj: Object, old: Object | None) -> None:
-            if operation == DELETE:
-                await self.admission.validate(self.attributes(call, operation, None, obj, dry_run))
-            elif operation == UPDATE and old is None:  # an update or apply of what does not exist makes it
+            if operation == UPDATE and old is None:  # an update or apply of what does not exist makes it
                 await self._may_create(call)
                 await self.admission.validate(self.attributes(call, CREATE, obj, None, dry_run))
             else:
                 await self.admission.validate(self.attributes(call, operation, obj, old, dry_run))
+
+        return admit
+
+    def deleting(self, call: Call, name: str, namespace: str, options: Object) -> Admit:
+        """All of admission for a deletion: mutating plugins have nothing to change, but see what goes and may refuse."""
+
+        async def admit(obj: Object, old: Object | None) -> None:
+            attributes = self.attributes(call, DELETE, None, obj, bool(options.get("dryRun")))
+            attributes.name, attributes.namespace, attributes.delete_options = name, namespace, options
+            await self.admission.mutate(attributes)
+            await self.admission.validate(attributes)
 
         return admit
 

@@ -48,16 +48,25 @@ async def write_by_body(call: Call, scope: Scope, sub: Subresource) -> Reply:
 async def _write(call: Call, scope: Scope, sub: Subresource, body: Object, options: WriteOptions) -> Reply:
     ctx = scope.context(call, options)
     own = sub.kind == scope.info.gvk
-    await scope.admission.mutate(scope.attributes(call, UPDATE if own else CREATE, body, None, options.dry_run))
+    if not own:  # admission is asked about what was sent, not about what becomes of the parent
+        attributes = scope.attributes(call, CREATE, body, None, options.dry_run, sub.kind)
+        await scope.admission.mutate(attributes)
+        await scope.admission.validate(attributes)
 
     async def change(old: Object) -> Object:
-        new = sub.change(ctx, clone(old), clone(body))
+        wanted = clone(body)
+        if own:
+            await scope.admission.mutate(scope.attributes(call, UPDATE, wanted, old, options.dry_run))
+        new = sub.change(ctx, clone(old), wanted)
         if own and body["metadata"].get("resourceVersion"):
             new["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]  # checked by the registry
         managers.track_update(scope, old, new, options.field_manager, sub.name, call.now)
         return new
 
-    admit = scope.validating(call, UPDATE if own else CREATE, options.dry_run)
+    async def asked(obj: Object, old: Object | None) -> None:
+        """Validating admission has had its say."""
+
+    admit = scope.validating(call, UPDATE, options.dry_run) if own else asked
     entry, _ = await scope.store.update(ctx, change, admit, Write(sub.name, sub.validate))
     note_stored(call, entry)
     if own:

@@ -32,7 +32,7 @@ async def create_token(call: Call, scope: Scope, issuer: TokenIssuer, audiences:
     spec = body.setdefault("spec", {})
     spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
     _check(spec)
-    attributes = scope.attributes(call, CREATE, body, None, options.dry_run)
+    attributes = scope.attributes(call, CREATE, body, None, options.dry_run, TOKEN_REQUEST)
     await scope.admission.mutate(attributes)
     await scope.admission.validate(attributes)
     if not spec.get("audiences"):  # after admission: it asks whether somebody else's were wished for

@@ -40,6 +40,7 @@ async def replace(call: Call, scope: Scope, write: Write) -> Reply:
         managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
         operation = UPDATE if old else CREATE
         await scope.admission.mutate(scope.attributes(call, operation, new, old or None, options.dry_run))
+        owners.fold(call, new, patched=True)
         return new
 
     admit = scope.validating(call, UPDATE, options.dry_run)

@@ -10,8 +10,8 @@ from apimachinery.cel import shapes
 from apimachinery.cel.library import authz
 from apimachinery.cel.shapes import ANY, BOOL, INT, STRING, TIMESTAMP, list_of, map_of, object_of
 from apimachinery.cel.values import moment
-from apimachinery.gvk import GroupVersionKind, GroupVersionResource
 from controlplane.apiserver.admission.interface import Attributes, Object
+from controlplane.apiserver.admission.request import request_of as request_of
 
 _TEXTS, _LABELS = list_of(STRING), map_of(STRING)
 _KIND = object_of("GroupVersionKind", {"group": STRING, "version": STRING, "kind": STRING})
@@ -65,29 +65,6 @@ NAMESPACE = object_of(
 )
 """Upstream's hand-made types, the name of the field ``UID`` included."""
 POOL = shapes.pool_of(REQUEST, NAMESPACE)
-
-
-def request_of(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:
-    """The AdmissionRequest without uid and objects. ``kind`` and ``resource`` are those that a rule has matched."""
-    user = attributes.user
-    own, asked = attributes.kind, attributes.gvr
-    made: Object = {
-        "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-        "resource": {"group": resource.group, "version": resource.version, "resource": resource.resource},
-        "requestKind": {"group": own.group, "version": own.version, "kind": own.kind},
-        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.resource},
-        "operation": attributes.operation,
-        "userInfo": _present(
-            username=user.name,
-            uid=user.uid,
-            groups=list(user.groups),
-            extra={key: list(held) for key, held in user.extra.items()},
-        ),
-        "dryRun": attributes.dry_run,
-    }
-    part = attributes.subresource
-    more = {"name": attributes.name, "namespace": attributes.namespace, "options": attributes.options}
-    return {**made, **_present(subResource=part, requestSubResource=part, **more)}
 
 
 def values_of(

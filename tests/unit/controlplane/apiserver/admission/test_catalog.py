@@ -1,5 +1,6 @@
 """Which plugins run, and what the optional ones do."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from component.errors import OperatorError
 from controlplane.apiserver.admission.catalog import CATALOG, Policies, Tools, chosen, plugins
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.webhook.wiring import Webhooks, users_from
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes as Question
 from controlplane.apiserver.authorization.interface import Decision
+from controlplane.apiserver.service_client import ClusterServices, HookClients
 from tests.support.csr import request_for
 
 Object = dict[str, Any]
@@ -51,7 +54,8 @@ def tools(objects: dict[tuple[str, str, str], Object] | None = None, **settings:
         raise AssertionError
 
     policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics())
-    return Tools(lookup, listing, Signers(), write_status, settings, policies=policies)
+    webhooks = Webhooks(lambda resource: Nothing(), lambda users: HookClients(ClusterServices(lookup), users))
+    return Tools(lookup, listing, Signers(), write_status, settings, policies=policies, webhooks=webhooks)
 
 
 def plugin(name: str, given: Tools | None = None) -> Plugin:
@@ -91,7 +95,19 @@ def test_flags_change_the_default_set() -> None:
         chosen(["Priority"], ["Priority"])
     names = [each.name for each in plugins(tools())]
     assert names[0] == "RoleEscalation"
-    assert names[-1] == "ResourceQuota"
+    assert names[-3:] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota"]
+
+
+def test_who_we_are_to_webhooks_is_in_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text('{"users": [{"name": "*", "user": {"token": "t"}}]}')
+    config = {"kind": "WebhookAdmissionConfiguration", "kubeConfigFile": str(tmp_path / "config")}
+    assert users_from("x", config).get("*").token == "t"
+    with pytest.raises(OperatorError, match="must be an absolute file path; got 'config'"):
+        plugin("MutatingAdmissionWebhook", tools(MutatingAdmissionWebhook={"kubeConfigFile": "config"}))
+    with pytest.raises(OperatorError, match="cannot read kubeconfig"):
+        plugin("ValidatingAdmissionWebhook", tools(ValidatingAdmissionWebhook={"kubeConfigFile": str(tmp_path / "no")}))
+    with pytest.raises(OperatorError, match="kind must be"):
+        plugin("ValidatingAdmissionWebhook", tools(ValidatingAdmissionWebhook={"kind": "Other"}))
 
 
 async def test_images_are_always_pulled() -> None:

@@ -1,0 +1,1 @@
+"""Admission by servers of the cluster's users: MutatingAdmissionWebhook and ValidatingAdmissionWebhook."""

@@ -1,0 +1,258 @@
+"""Admission webhooks on a real server: what they are asked, what becomes of their answers, and of their failures."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.support.apiserver import TestServer, running_apiserver
+from tests.support.webhook_server import HookServer, Review, hook_server, reviewed
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps"]}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TestServer]:
+    async with running_apiserver() as made:
+        yield made
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[HookServer]:
+    async with hook_server("hook.default.svc", "localhost") as made:
+        yield made
+
+
+def hook(hooks: HookServer, path: str, name: str = "a.example.com", **changes: Any) -> dict[str, Any]:
+    made = {
+        "name": name,
+        "clientConfig": hooks.client_config(path),
+        "rules": [RULE],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {**made, **changes}
+
+
+async def configure(server: TestServer, kind: str, *webhooks: dict[str, Any], name: str = "test") -> None:
+    """And wait until they count."""
+    plural = f"{kind.lower()}webhookconfigurations"
+    obj = {"metadata": {"name": name}, "webhooks": list(webhooks)}
+    answer = await server.request("POST", f"{GROUP}/{plural}", obj)
+    assert answer.status == 201, answer.body
+    await asyncio.sleep(0)
+
+
+def config_map(name: str = "one", **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": {"a": "1"}, **more}
+
+
+def patched(review: Review, *operations: dict[str, Any]) -> Review:
+    return reviewed(review, patch=base64.b64encode(json.dumps(operations).encode()).decode(), patchType="JSONPatch")
+
+
+def added(key: str, value: str) -> dict[str, Any]:
+    return {"op": "add", "path": f"/data/{key}", "value": value}
+
+
+async def test_a_validating_webhook_is_asked_and_may_refuse(server: TestServer, hooks: HookServer) -> None:
+    def judge(review: Review) -> Review:
+        obj = review["request"]["object"]
+        bad = obj is not None and obj["data"].get("a") == "bad"
+        status = {"message": "it is bad", "reason": "Bad", "code": 422}
+        return reviewed(review, not bad, status=status, warnings=["beware"], auditAnnotations={"k": "v"})
+
+    hooks.on("/judge", judge)
+    await configure(server, "Validating", hook(hooks, "/judge", timeoutSeconds=7))
+    answer = await server.request("POST", f"{MAPS}?fieldManager=me&dryRun=", config_map())
+    assert answer.status == 201
+    assert answer.headers["Warning"] == '299 - "beware"'
+    (asked,) = hooks.asked
+    assert (asked.query, asked.headers["Content-Type"]) == ({"timeout": "7s"}, "application/json")
+    review = asked.review
+    assert (review["kind"], review["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
+    request = review["request"]
+    assert request.pop("uid")
+    obj = request.pop("object")
+    assert (obj["kind"], obj["apiVersion"], obj["data"]) == ("ConfigMap", "v1", {"a": "1"})
+    assert obj["metadata"]["uid"]
+    gvk, gvr = ({"group": "", "version": "v1", **last} for last in ({"kind": "ConfigMap"}, {"resource": "configmaps"}))
+    assert request == {
+        "kind": gvk,
+        "resource": gvr,
+        "requestKind": gvk,
+        "requestResource": gvr,
+        "name": "one",
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "admin", "uid": "1", "groups": ["system:masters", "system:authenticated"]},
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "me"},
+    }
+    refused = await server.request("PUT", f"{MAPS}/one", {**config_map(), "data": {"a": "bad"}})
+    assert (refused.status, refused.json["message"], refused.json["reason"]) == (
+        422,
+        'admission webhook "a.example.com" denied the request: it is bad',
+        "Bad",
+    )
+    request = hooks.requests("/judge")[1]
+    assert (request["operation"], request["oldObject"]["data"]) == ("UPDATE", {"a": "1"})
+    event = await server.audited(answer.headers["Audit-Id"])
+    assert event["annotations"]["a.example.com/k"] == "v"
+
+
+async def test_mutating_webhooks_follow_one_another(server: TestServer, hooks: HookServer) -> None:
+    hooks.on("/first", lambda review: patched(review, added("first", "1")))
+    hooks.on("/second", lambda review: patched(review, added("second", str(len(review["request"]["object"]["data"])))))
+    await configure(server, "Mutating", hook(hooks, "/second", rules=[{**RULE, "operations": ["CREATE"]}]), name="b")
+    await configure(server, "Mutating", hook(hooks, "/first"), name="a")
+    answer = await server.request("POST", MAPS, config_map())
+    assert answer.json["data"] == {"a": "1", "first": "1", "second": "2"}
+    assert [each.path for each in hooks.asked] == ["/first", "/second"]
+    event = await server.audited(answer.headers["Audit-Id"])
+    mutations = {key: json.loads(value) for key, value in event["annotations"].items() if key.startswith("mutation.webhook")}
+    assert mutations["mutation.webhook.admission.k8s.io/round_0_index_0"] == {
+        "configuration": "a",
+        "webhook": "a.example.com",
+        "mutated": True,
+    }
+    assert len(mutations) == 2
+    assert not any(key.startswith("patch.") for key in event["annotations"])
+
+
+async def test_what_a_patch_makes_is_brought_to_normal_form(server: TestServer, hooks: HookServer) -> None:
+    """Unknown fields go, defaults come, and one that has the wrong type is nobody's fault but the webhook's."""
+    container = {"name": "sidecar", "image": "i", "unknown": 1, "ports": [{"containerPort": 80}]}
+    hooks.on("/inject", lambda review: patched(review, {"op": "add", "path": "/spec/containers/-", "value": container}))
+    rule = {**RULE, "resources": ["pods"], "operations": ["CREATE"]}
+    await configure(server, "Mutating", hook(hooks, "/inject", rules=[rule]))
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    answer = await server.request("POST", PODS, pod)
+    assert answer.status == 201, answer.body
+    sidecar = answer.json["spec"]["containers"][1]
+    assert "unknown" not in sidecar
+    assert sidecar["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+    assert sidecar["imagePullPolicy"] == "Always"
+    assert any(mount["name"].startswith("kube-api-access") for mount in sidecar["volumeMounts"])  # by the second round
+    container["name"] = 7
+    answer = await server.request("POST", PODS, {**pod, "metadata": {"name": "q"}})
+    assert (answer.status, answer.json["reason"]) == (500, "InternalError")
+
+
+async def test_those_who_wish_are_asked_again_after_a_change(server: TestServer, hooks: HookServer) -> None:
+    hooks.on("/again", lambda review: patched(review, added("seen", str(len(review["request"]["object"]["data"])))))
+    hooks.on("/never", lambda review: patched(review, added("more", "1")))
+    again = hook(hooks, "/again", "again.example.com", reinvocationPolicy="IfNeeded")
+    await configure(server, "Mutating", again, hook(hooks, "/never", "never.example.com"))
+    answer = await server.request("POST", MAPS, config_map())
+    assert [each.path for each in hooks.asked] == ["/again", "/never", "/again"]
+    assert answer.json["data"] == {"a": "1", "seen": "3", "more": "1"}
+
+
+async def test_failures_are_judged_by_the_policy(server: TestServer, hooks: HookServer) -> None:
+    closed, open_ = (
+        hook(hooks, "/broken", f"{name}.example.com", failurePolicy=policy)
+        for name, policy in (("closed", "Fail"), ("open", "Ignore"))
+    )
+    hooks.on("/broken", lambda review: web.Response(status=500))
+    await configure(server, "Mutating", open_)
+    await configure(server, "Validating", open_)
+    answer = await server.request("POST", MAPS, config_map())
+    assert answer.status == 201
+    event = await server.audited(answer.headers["Audit-Id"])
+    for kind in ("mutation", "validating"):
+        key = f"failed-open.{kind}.webhook.admission.k8s.io/round_0_index_0"
+        assert event["annotations"][key] == "open.example.com"
+    await configure(server, "Validating", closed, name="closed")
+    answer = await server.request("POST", MAPS, config_map("two"))
+    why = 'failed calling webhook "closed.example.com": failed to call webhook: '
+    why += 'an error on the server ("unknown") has prevented the request from succeeding'
+    assert (answer.status, answer.json["message"]) == (500, f"Internal error occurred: {why}")
+    metrics = (await server.request("GET", "/metrics")).body.decode()
+    assert 'webhook_fail_open_count{name="open.example.com",type="admit"} 1.0' in metrics or (
+        'webhook_fail_open_count{name="open.example.com",type="admit"} 2.0' in metrics
+    )
+    rejection = 'error_type="calling_webhook_error",name="closed.example.com",operation="CREATE",rejection_code="500"'
+    assert rejection in metrics
+
+
+async def test_a_slow_webhook_costs_no_more_than_its_timeout(server: TestServer, hooks: HookServer) -> None:
+    async def slow(review: Review) -> Review:
+        await asyncio.sleep(3)
+        return reviewed(review)
+
+    hooks.on("/slow", slow)
+    await configure(server, "Validating", hook(hooks, "/slow", timeoutSeconds=1))
+    answer = await server.request("POST", MAPS, config_map())
+    assert answer.status == 500
+    assert '?timeout=1s": context deadline exceeded' in answer.json["message"]
+
+
+async def test_services_that_are_not_there(server: TestServer, hooks: HookServer) -> None:
+    service = {"namespace": "default", "name": "hook", "path": "/x"}
+    client = {"service": service, "caBundle": hooks.ca_bundle}
+    await configure(server, "Validating", hook(hooks, "/x", clientConfig=client))
+    answer = await server.request("POST", MAPS, config_map())
+    assert answer.json["message"].endswith('Post "https://hook.default.svc:443/x?timeout=10s": service "hook" not found')
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    await server.request("POST", "/api/v1/namespaces/default/services", {"metadata": {"name": "hook"}, "spec": spec})
+    hooks.on("/x", reviewed)
+    service["port"] = hooks.port
+    await server.request("DELETE", f"{GROUP}/validatingwebhookconfigurations/test")
+    await configure(server, "Validating", hook(hooks, "/x", clientConfig=client))
+    assert (await server.request("POST", MAPS, config_map())).status == 201
+    assert hooks.asked[0].headers["Host"] == f"hook.default.svc:{hooks.port}"
+
+
+async def test_deletions_show_what_goes(server: TestServer, hooks: HookServer) -> None:
+    hooks.on("/delete", lambda review: reviewed(review, review["request"]["name"] != "kept"))
+    rule = {**RULE, "operations": ["DELETE"]}
+    await configure(server, "Validating", hook(hooks, "/delete", rules=[rule]))
+    await configure(server, "Mutating", hook(hooks, "/delete", rules=[rule]))
+    for name in ("one", "kept"):
+        await server.request("POST", MAPS, config_map(name))
+    options = {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0}
+    assert (await server.request("DELETE", f"{MAPS}/one", options)).status == 200
+    mutating, validating = hooks.requests("/delete")
+    for request in (mutating, validating):
+        assert (request["object"], request["oldObject"]["data"]) == (None, {"a": "1"})
+        assert request["options"] == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **options}
+    refused = await server.request("DELETE", f"{MAPS}/kept")
+    assert refused.json["message"] == 'admission webhook "a.example.com" denied the request without explanation'
+    assert (await server.request("DELETE", MAPS)).status == 400
+    assert (await server.request("GET", f"{MAPS}/kept")).status == 200
+
+
+async def test_dry_runs_ask_only_those_without_side_effects(server: TestServer, hooks: HookServer) -> None:
+    hooks.on("/x", reviewed)
+    await configure(server, "Validating", hook(hooks, "/x", sideEffects="NoneOnDryRun"))
+    assert (await server.request("POST", f"{MAPS}?dryRun=All", config_map())).status == 201
+    (request,) = hooks.requests("/x")
+    assert (request["dryRun"], request["options"]["dryRun"]) == (True, ["All"])
+
+
+async def test_conditions_keep_writes_from_a_webhook(server: TestServer, hooks: HookServer) -> None:
+    hooks.on("/x", lambda review: reviewed(review, False))
+    named = {"name": "named", "expression": "object.metadata.name == 'mine' && request.userInfo.username == 'admin'"}
+    await configure(server, "Validating", hook(hooks, "/x", matchConditions=[named]))
+    assert (await server.request("POST", MAPS, config_map())).status == 201
+    assert (await server.request("POST", MAPS, config_map("mine"))).status == 400
+    assert len(hooks.asked) == 1
+
+
+async def test_configurations_of_admission_ask_nobody(server: TestServer, hooks: HookServer) -> None:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    hooks.on("/no", lambda review: reviewed(review, False))
+    await configure(server, "Validating", hook(hooks, "/no", rules=[everything]))
+    assert (await server.request("POST", MAPS, config_map())).status == 400
+    assert (await server.request("DELETE", f"{GROUP}/validatingwebhookconfigurations/test")).status == 200
+    assert (await server.request("POST", MAPS, config_map())).status == 201
