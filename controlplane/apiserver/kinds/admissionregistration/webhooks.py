@@ -1,7 +1,4 @@
-"""Configurations of admission webhooks, both kinds: they differ in one field.
-
-They are stored and checked; admission calls no webhooks yet (``docs/status.md``).
-"""
+"""Configurations of admission webhooks, both kinds: they differ in one field. ``admission.webhook`` goes by them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
