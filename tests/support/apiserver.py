@@ -23,7 +23,7 @@ from yarl import URL
 
 from component import x509
 from controlplane.apiserver.assembly.server import Running, running
-from controlplane.apiserver.config import Audit, Config, Identity, Serving, Storage
+from controlplane.apiserver.config import Aggregation, Audit, Config, FrontProxy, Identity, Serving, Storage
 
 _LARGE = 1 << 20
 ADMIN_TOKEN = "admin-token-of-the-tests"
@@ -182,6 +182,17 @@ async def running_apiserver(backend: str = "memory", directory: Path | None = No
             tls,
             server_stack.aclose,
         )
+
+
+def with_front_proxy(where: Path) -> tuple[bytes, dict[str, Any]]:
+    """An authority for front proxies, and what makes a server over ``where`` one of them: changes of its Config."""
+    ca, name = x509.new_ca("front-proxy-ca"), "front-proxy-client"
+    ca.save(where / "front-proxy-ca.crt", where / "front-proxy-ca.key")
+    files = where / f"{name}.crt", where / f"{name}.key"
+    x509.issue(ca, x509.Request(name, usages=(x509.CLIENT,))).save(*files)
+    config, _ = prepare(where, "memory")
+    identity = replace(config.identity, front_proxy=FrontProxy(where / "front-proxy-ca.crt", (name,)))
+    return ca.certificate, {"identity": identity, "aggregation": Aggregation(*files)}
 
 
 def prepare(where: Path, backend: str) -> tuple[Config, x509.KeyPair]:

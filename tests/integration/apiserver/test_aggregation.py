@@ -3,16 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from component import x509
-from controlplane.apiserver.config import Aggregation, FrontProxy
-from tests.support.apiserver import TestServer, prepare, running_apiserver
+from tests.support.apiserver import TestServer, running_apiserver, with_front_proxy
 from tests.support.extension_server import AGGREGATED, GROUP, ROOT, ExtensionServer, extension_server
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -23,17 +20,10 @@ WIDGETS = f"{ROOT}/namespaces/default/widgets"
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[tuple[TestServer, ExtensionServer]]:
     """A server with a front proxy's certificate, and an extension server that believes it."""
-    ca = x509.new_ca("front-proxy-ca")
-    ca.save(tmp_path / "front-proxy-ca.crt", tmp_path / "front-proxy-ca.key")
-    client = x509.issue(ca, x509.Request("front-proxy-client", usages=(x509.CLIENT,)))
-    client.save(tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
-    config, _ = prepare(tmp_path, "memory")
-    proxy = FrontProxy(tmp_path / "front-proxy-ca.crt", ("front-proxy-client",))
-    settings = Aggregation(tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
-    identity = replace(config.identity, front_proxy=proxy)
+    authority, changes = with_front_proxy(tmp_path)
     async with (
-        extension_server(ca.certificate) as extension,
-        running_apiserver(directory=tmp_path, aggregation=settings, identity=identity, resource_metrics=True) as server,
+        extension_server(authority) as extension,
+        running_apiserver(directory=tmp_path, resource_metrics=True, **changes) as server,
     ):
         yield server, extension
 
