@@ -44,6 +44,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--scheduler-port", PORT, "Port of the scheduler [default: 10259]."),
     ("--proxy-healthz-port", PORT, "Port of the proxy's health check [default: 10256]."),
     ("--proxy-metrics-port", PORT, "Port of the proxy's metrics [default: 10249]."),
+    ("--proxy-mode", click.Choice(["iptables", "nftables"]), "Packet filter that the proxy programs [default: iptables]."),
     ("--service-cluster-ip-range", str, "Range of cluster IPs [default: 10.96.0.0/12]."),
     ("--service-node-port-range", str, "Range of node ports [default: 30000-32767]."),
     ("--cluster-cidr", str, "Range of pod addresses [default: 10.244.0.0/16]."),

@@ -22,12 +22,13 @@ from component.serving import listening
 from netproxy import config, server
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
-from netproxy.cleanup import cleanup
-from netproxy.families import make_backends
+from netproxy.cleanup import cleanup, remove_other_modes
+from netproxy.families import Host, make_backends
 from netproxy.health import ProxyHealth
 from netproxy.healthcheck import HealthCheckServers
 from netproxy.journal import Journal
 from netproxy.kernel.conntrack import RealConntrack
+from netproxy.kernel.sysctl import RealSysctl
 from netproxy.metrics import ProxyMetrics
 from netproxy.pace import Pace
 from netproxy.proxier import Proxier, Trackers
@@ -60,8 +61,12 @@ async def main(options: Mapping[str, Any]) -> None:
         ranges = settings.cluster_cidrs
         if settings.detect_local != "ClusterCIDR":
             ranges = await node_ranges(client, settings.node_name) if settings.detect_local == "NodeCIDR" else ()
-        backends = await make_backends(settings, RealRunner(), ranges)
-        await Proxy(settings, client, backends).run()
+        runner, registry = RealRunner(), Registry()
+        metrics = ProxyMetrics(registry, settings.mode)
+        await remove_other_modes(settings.mode, runner)
+        host = Host(RealSysctl(), client.clock, lambda family: metrics.cleanup_failures.labels(family).inc())
+        backends = await make_backends(settings, runner, ranges, host)
+        await Proxy(settings, client, backends, metrics, registry).run()
 
 
 async def node_ranges(client: Client, name: str) -> tuple[str, ...]:
@@ -80,18 +85,25 @@ async def node_ranges(client: Client, name: str) -> tuple[str, ...]:
 class Proxy:
     """The parts of one proxy and their tasks."""
 
-    def __init__(self, settings: config.Config, client: Client, backends: Mapping[Family, IPTablesBackend]) -> None:
+    def __init__(
+        self,
+        settings: config.Config,
+        client: Client,
+        backends: Mapping[Family, Backend],
+        metrics: ProxyMetrics,
+        registry: Registry,
+    ) -> None:
         clock = client.clock
         self._settings = settings
-        self._registry = Registry()
+        self._registry, self._metrics = registry, metrics
         settings.features.expose(self._registry)
         for warning in settings.features.warnings:
             _log.warning(warning)
         client.count_requests(self._registry)
-        self._metrics = ProxyMetrics(self._registry)
         for family, backend in backends.items():
-            for table in ("nat", "filter"):
-                self._metrics.rules.labels(table, family).set_function(partial(backend.rules_in, table))
+            if isinstance(backend, IPTablesBackend):
+                for table in ("nat", "filter"):
+                    self._metrics.rules.labels(table, family).set_function(partial(backend.rules_in, table))
         self._clock = clock
         self.health = ProxyHealth(clock, 2 * settings.sync_period, tuple(backends))
         self.journal = Journal()

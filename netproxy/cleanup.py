@@ -1,9 +1,10 @@
 """Taking every rule of the proxy off this machine: ``pybernetes down`` and ``proxy --cleanup`` call :func:`cleanup`."""
 
 from component import logs
+from component.errors import OperatorError
 from component.process import RealRunner, Runner
 from netproxy.backends.iptables.removal import removal
-from netproxy.kernel import legacy
+from netproxy.kernel import legacy, nft
 from netproxy.kernel.iptables import IPTables, IPTablesError, Mode, RealIPTables, available
 from netproxy.trackers.services import Family
 
@@ -12,12 +13,46 @@ _FAMILIES: tuple[Family, ...] = ("IPv4", "IPv6")
 
 
 async def cleanup(runner: Runner | None = None) -> None:
-    """Remove our rules and chains from both families and from both kinds of iptables. Safe to repeat; without iptables
-    there is nothing to do.
+    """Remove our rules, chains and tables of every mode and family. Safe to repeat; without iptables and nft there is nothing
+    to do.
 
-    :raises IPTablesError: when some of ours could not be removed; the rest is removed all the same.
+    :raises OperatorError: when some of ours could not be removed; the rest is removed all the same.
     """
     runner = runner or RealRunner()
+    failed = [*await _clean_iptables(runner), *await _clean_nftables(runner)]
+    if failed:
+        raise OperatorError("cannot remove the proxy's rules: " + "; ".join(failed))
+
+
+async def remove_other_modes(mode: str, runner: Runner) -> None:
+    """What an earlier run in another mode left: two of them would translate each other's packets. A failure is logged."""
+    for failure in await (_clean_iptables(runner) if mode == "nftables" else _clean_nftables(runner)):
+        _log.error("Cannot remove the rules of another mode", err=failure)
+
+
+async def _clean_nftables(runner: Runner) -> list[str]:
+    """What failed, empty after a success."""
+    failed: list[str] = []
+    if not nft.available():
+        return failed
+    for family in _FAMILIES:
+        table = nft.RealNFT(runner, family)
+        try:
+            if not await table.exists():
+                continue
+        except nft.NFTError as error:
+            _log.info("Cannot read nftables, taking it for unused", family=family, err=error)
+            continue
+        try:
+            await table.run(nft.removal())
+            _log.info("Removed the proxy's rules", family=family, table=nft.TABLE)
+        except nft.NFTError as error:
+            failed.append(str(error))
+    return failed
+
+
+async def _clean_iptables(runner: Runner) -> list[str]:
+    """From both kinds of iptables. What failed, empty after a success."""
     failed: list[str] = []
     for family in _FAMILIES:
         for mode in _modes(family):
@@ -28,8 +63,7 @@ async def cleanup(runner: Runner | None = None) -> None:
                 failed.append(str(error))
         if legacy.loaded(family):
             failed += await _clean_legacy(runner, family)
-    if failed:
-        raise IPTablesError("cannot remove the proxy's rules: " + "; ".join(failed))
+    return failed
 
 
 def _modes(family: Family) -> list[Mode]:

@@ -11,11 +11,10 @@ import click
 from component import config, features, flags
 from component.featuregates import Gates
 
-MODES = ("iptables",)
+MODES = ("iptables", "nftables")
 DETECT_LOCAL = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 _REFUSED = {
     "ipvs": "the ipvs mode is not implemented",
-    "nftables": "the nftables mode is not implemented",
     "userspace": "the userspace mode was removed from Kubernetes in 1.26",
     "kernelspace": "the kernelspace mode exists on Windows only",
 }
@@ -60,7 +59,7 @@ class Config:
 
 # Option, type, and help with the default: a flag that is not given must not hide the configuration file's value.
 _FLAGS: tuple[tuple[str, Any, str], ...] = (
-    ("--proxy-mode", str, "Which packet filter to program [iptables]."),
+    ("--proxy-mode", str, f"Which packet filter to program: {' or '.join(MODES)} [iptables]."),
     ("--cluster-cidr", str, "Range of pod addresses, one per family; tells pods from outsiders."),
     ("--hostname-override", str, "Name of this node's object [the host's name]."),
     ("--healthz-bind-address", str, "Where /healthz answers, empty for nowhere [0.0.0.0:10256]."),
@@ -77,7 +76,7 @@ _FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--conntrack-tcp-timeout-close-wait", flags.DURATION, "The same in CLOSE_WAIT [1h]."),
     ("--conntrack-udp-timeout", flags.DURATION, "Idle time of UDP without an answer, 0 for the kernel's own [0]."),
     ("--conntrack-udp-timeout-stream", flags.DURATION, "The same of UDP with answers [0]."),
-    ("--nodeport-addresses", flags.COMMA_LIST, "Ranges of addresses with node ports, or primary [all]."),
+    ("--nodeport-addresses", flags.COMMA_LIST, "Ranges of addresses with node ports, or primary [all; nftables: primary]."),
 )
 _SWITCHES: tuple[tuple[str, str], ...] = (
     ("--iptables-localhost-nodeports", "Answer node ports on 127.0.0.1 too [true]."),
@@ -113,11 +112,6 @@ _KEYS = {
     "hostnameOverride": "hostname_override",
     "healthzBindAddress": "healthz_bind_address",
     "metricsBindAddress": "metrics_bind_address",
-    "iptables.minSyncPeriod": "iptables_min_sync_period",
-    "iptables.syncPeriod": "iptables_sync_period",
-    "iptables.masqueradeBit": "iptables_masquerade_bit",
-    "iptables.masqueradeAll": "masquerade_all",
-    "iptables.localhostNodePorts": "iptables_localhost_nodeports",
     "nodePortAddresses": "nodeport_addresses",
     "detectLocalMode": "detect_local_mode",
     "detectLocal.bridgeInterface": "pod_bridge_interface",
@@ -132,6 +126,14 @@ _KEYS = {
     "syncPeriod": "iptables_sync_period",
     "minSyncPeriod": "iptables_min_sync_period",
     "linux.masqueradeAll": "masquerade_all",
+}
+# The same for keys under the name of a mode, of which only that of the mode in use counts; the flags have no twins.
+_MODE_KEYS = {
+    "minSyncPeriod": "iptables_min_sync_period",
+    "syncPeriod": "iptables_sync_period",
+    "masqueradeBit": "iptables_masquerade_bit",
+    "masqueradeAll": "masquerade_all",
+    "localhostNodePorts": "iptables_localhost_nodeports",
 }
 # Settings of other modes, or without a meaning here: a kubeadm file names them all, mostly as null or zero.
 _IGNORED = (
@@ -161,10 +163,9 @@ def read(options: Mapping[str, Any]) -> Config:
     """Raises click.UsageError that names the flag or key."""
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("config"):
-        given = {**_from_file(config.read(given["config"], "KubeProxyConfiguration")), **given}
-    mode = given.get("proxy_mode") or "iptables"
-    if mode not in MODES:
-        raise click.UsageError(f"--proxy-mode: {_REFUSED.get(mode, f'{mode!r} is not a mode')}; use one of: {', '.join(MODES)}")
+        file = config.read(given["config"], "KubeProxyConfiguration")
+        given = {**_from_file(file, _mode(given.get("proxy_mode") or file.get("mode"))), **given}
+    mode = _mode(given.get("proxy_mode"))
     if not given.get("kubeconfig") and not given.get("cleanup"):
         raise click.UsageError("--kubeconfig is needed: a file with the API server's address and the proxy's credentials")
     return Config(
@@ -180,7 +181,7 @@ def read(options: Mapping[str, Any]) -> Config:
         masquerade_all=bool(given.get("masquerade_all")),
         masquerade_bit=int(given.get("iptables_masquerade_bit", 14)),
         localhost_node_ports=bool(given.get("iptables_localhost_nodeports", True)),
-        node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ())),
+        node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ()), mode),
         cleanup=bool(given.get("cleanup")),
         features=_features(given),
         **_detect_local(given),
@@ -194,6 +195,16 @@ def read(options: Mapping[str, Any]) -> Config:
             udp_stream=float(given.get("conntrack_udp_timeout_stream", 0)),
         ),
     )
+
+
+def _mode(given: Any) -> str:
+    mode = given or "iptables"
+    if mode in _REFUSED:
+        raise click.UsageError(f"--proxy-mode: {_REFUSED[mode]}; use one of: {', '.join(MODES)}")
+    if mode not in MODES:
+        must = f"must be {','.join(MODES)} or blank (blank means the best-available proxy [currently iptables])"
+        raise click.UsageError(f'--proxy-mode: Invalid value: "{mode}": {must}')
+    return str(mode)
 
 
 def _features(given: Mapping[str, Any]) -> Gates:
@@ -218,15 +229,16 @@ def _detect_local(given: Mapping[str, Any]) -> dict[str, str]:
     return {"detect_local": mode, "pod_interface": f"{interface}+" if mode == "InterfaceNamePrefix" else interface}
 
 
-def _from_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _from_file(settings: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """Options by name. A period of zero stands for the default there, as null does."""
     by_name = {param.name: param for param in params()}
     found: dict[str, Any] = {}
     found["feature_gates_of_file"] = settings.get("featureGates") or {}
     for key, value in _flattened(settings):
-        option = _KEYS.get(key)
+        section, _, rest = key.partition(".")
+        option = _MODE_KEYS.get(rest) if section == mode else _KEYS.get(key)
         if option is None:
-            if key.partition(".")[0] not in _IGNORED:
+            if section not in _IGNORED:
                 raise click.UsageError(f"unknown key {key!r} in the configuration file; known are {', '.join(sorted(_KEYS))}")
         elif value not in (None, "") and not (option.endswith("_period") and str(value) in ("0", "0s")):
             found[option] = by_name[option].type.convert(value, by_name[option], None)
@@ -259,8 +271,9 @@ def _cluster_cidrs(given: list[str]) -> tuple[str, ...]:
     return networks
 
 
-def _node_port_addresses(given: Any) -> tuple[str, ...]:
-    each = tuple(given)
+def _node_port_addresses(given: Any, mode: str) -> tuple[str, ...]:
+    """Upstream's nftables mode answers on the node's own address alone unless it is told otherwise."""
+    each = tuple(given) or (("primary",) if mode == "nftables" else ())
     if "primary" in each and len(each) > 1:
         raise click.UsageError("--nodeport-addresses: primary cannot be combined with ranges")
     return tuple(item if item == "primary" else _network("--nodeport-addresses", item) for item in each)

@@ -1,45 +1,63 @@
 """The address families of this host and a backend for each. Called by ``__main__``, which gives each a proxier of its own."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from component import logs
+from component.clock import Clock
 from component.errors import OperatorError
 from component.process import Runner
+from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options, node_port_addresses, of_family
 from netproxy.config import Config
-from netproxy.kernel import iptables
-from netproxy.kernel.sysctl import RealSysctl, Sysctl
+from netproxy.kernel import iptables, nft
+from netproxy.kernel.sysctl import Sysctl
 from netproxy.trackers.services import Family
 from netproxy.tuning import tune_conntrack
 
 _log = logs.get(__name__)
 FAMILIES: tuple[Family, ...] = ("IPv4", "IPv6")
+_LEAST_NFT = (1, 0, 1)
+_LEAST_KERNEL = (5, 13)
+_SKIP_KERNEL_CHECK = "KUBE_PROXY_NFTABLES_SKIP_KERNEL_VERSION_CHECK"
 
 
-async def make_backends(settings: Config, runner: Runner, pod_ranges: Sequence[str]) -> Mapping[Family, IPTablesBackend]:
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What backends need of this process. ``on_cleanup_failure`` is told the family of chains that could not be deleted."""
+
+    sysctl: Sysctl
+    clock: Clock
+    on_cleanup_failure: Callable[[Family], object]
+
+
+async def make_backends(settings: Config, runner: Runner, pod_ranges: Sequence[str], host: Host) -> Mapping[Family, Backend]:
     """A backend for each family that this host can serve, after its connection table was set up. As upstream's, it does not
     matter whether the cluster uses the family: an unused one costs nothing.
 
     :raises OperatorError: when there is none.
     """
-    sysctl = RealSysctl()
-    tune_conntrack(sysctl, settings.conntrack, os.cpu_count() or 1)
-    made: dict[Family, IPTablesBackend] = {}
+    tune_conntrack(host.sysctl, settings.conntrack, os.cpu_count() or 1)
+    if settings.mode == "nftables":
+        await _require_nftables(runner)
+    made: dict[Family, Backend] = {}
     for family in FAMILIES:
-        mode = await _usable(runner, family, sysctl)
-        if mode is None:
-            _log.info("No iptables support for family", ipFamily=family)
+        options = options_for(family, settings, pod_ranges, host.sysctl)
+        backend = await (_nftables if settings.mode == "nftables" else _iptables)(runner, options, host)
+        if backend is None:
+            _log.info(f"No {settings.mode} support for family", ipFamily=family)
             continue
-        options = options_for(family, settings, pod_ranges, sysctl)
-        _log.info(
-            "Using iptables", ipFamily=family, variant=mode or "default", pods=options.cluster_cidr or options.pod_interface
-        )
-        made[family] = IPTablesBackend(iptables.RealIPTables(runner, family, mode), sysctl, options)
+        _log.info("Programming", ipFamily=family, mode=settings.mode, pods=options.cluster_cidr or options.pod_interface)
+        made[family] = backend
     if not made:
         raise OperatorError(
-            "iptables is not available on this host: install the package iptables, or correct PATH (it needs /usr/sbin)"
+            f"{settings.mode} is not available on this host: install the package {settings.mode}, "
+            "or correct PATH (it needs /usr/sbin)"
         )
     if not any(backend.options.knows_pods for backend in made.values()):
         _log.warning("Without --cluster-cidr pods cannot be told from outsiders, whose calls to cluster IPs are not answered")
@@ -59,13 +77,43 @@ def options_for(family: Family, settings: Config, pod_ranges: Sequence[str], sys
     )
 
 
-async def _usable(runner: Runner, family: Family, sysctl: Sysctl) -> iptables.Mode | None:
-    """Which iptables to use for the family; None when its tools or the kernel's part of it are missing."""
-    if not iptables.available(family) or (family == "IPv6" and sysctl.get("net/ipv6/conf/all/forwarding") is None):
+async def _iptables(runner: Runner, options: Options, host: Host) -> Backend | None:
+    """None when the family's tools or the kernel's part of it are missing."""
+    family = options.family
+    if not iptables.available(family) or not _kernel_has(family, host.sysctl):
         return None
     mode = await iptables.detect(runner, family)
+    tables = iptables.RealIPTables(runner, family, mode)
     try:
-        return mode if await iptables.RealIPTables(runner, family, mode).has_chain("nat", "POSTROUTING") else None
+        if not await tables.has_chain("nat", "POSTROUTING"):
+            return None
     except iptables.IPTablesError as error:
         _log.warning("Cannot use the iptables of a family", ipFamily=family, err=error)
         return None
+    _log.info("Using iptables", ipFamily=family, variant=mode or "default")
+    return IPTablesBackend(tables, host.sysctl, options)
+
+
+async def _nftables(runner: Runner, options: Options, host: Host) -> Backend | None:
+    if not nft.available() or not _kernel_has(options.family, host.sysctl):
+        return None
+    failed = partial(host.on_cleanup_failure, options.family)
+    return NFTablesBackend(nft.RealNFT(runner, options.family), host.sysctl, options, host.clock, failed)
+
+
+async def _require_nftables(runner: Runner) -> None:
+    """Older commands read every table of the host and may stumble over those of others; whether the host's own command is
+    newer than that is told by its kernel, which upstream's variable keeps from being asked.
+
+    :raises OperatorError: when the host is too old.
+    """
+    if nft.available() and await nft.version(runner) < _LEAST_NFT:
+        raise OperatorError(f"nft is older than {'.'.join(map(str, _LEAST_NFT))}: install a newer package nftables")
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    known = (int(release[1]), int(release[2])) if release else (0, 0)
+    if not os.environ.get(_SKIP_KERNEL_CHECK) and known < _LEAST_KERNEL:
+        raise OperatorError(f"kube-proxy in nftables mode requires kernel {_LEAST_KERNEL[0]}.{_LEAST_KERNEL[1]} or later")
+
+
+def _kernel_has(family: Family, sysctl: Sysctl) -> bool:
+    return family == "IPv4" or sysctl.get("net/ipv6/conf/all/forwarding") is not None

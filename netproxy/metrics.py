@@ -7,10 +7,11 @@ _PROGRAMMING = (0.25, 0.5, *map(float, range(1, 60)), *map(float, range(60, 120,
 
 
 class ProxyMetrics:
-    """One attribute per metric."""
+    """One attribute per metric; those of the other mode are not exposed."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, mode: str = "iptables") -> None:
         family = ("ip_family",)
+        self.mode = mode
         p = "kubeproxy_"
         self.sync = registry.histogram(f"{p}sync_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds", family)
         self.full_sync = registry.histogram(
@@ -43,15 +44,25 @@ class ProxyMetrics:
         self.service_changes = registry.counter(
             f"{p}sync_proxy_rules_service_changes", "Cumulative proxy rules Service changes", family
         )
-        self.rules = registry.gauge(
-            f"{p}sync_proxy_rules_iptables_total", "Total number of iptables rules owned by kube-proxy", ("table", *family)
-        )
-        self.failures = registry.counter(
-            f"{p}sync_proxy_rules_iptables_restore_failures", "Cumulative proxy iptables restore failures", family
-        )
-        self.partial_failures = registry.counter(
-            f"{p}sync_proxy_rules_iptables_partial_restore_failures", "Cumulative proxy iptables partial restore failures", family
-        )
+        if mode == "nftables":
+            self.failures = registry.counter(
+                f"{p}sync_proxy_rules_nftables_sync_failures", "Cumulative proxy nftables sync failures", family
+            )
+            self.cleanup_failures = registry.counter(
+                f"{p}sync_proxy_rules_nftables_cleanup_failures", "Cumulative proxy nftables cleanup failures", family
+            )
+        else:
+            self.rules = registry.gauge(
+                f"{p}sync_proxy_rules_iptables_total", "Total number of iptables rules owned by kube-proxy", ("table", *family)
+            )
+            self.failures = registry.counter(
+                f"{p}sync_proxy_rules_iptables_restore_failures", "Cumulative proxy iptables restore failures", family
+            )
+            self.partial_failures = registry.counter(
+                f"{p}sync_proxy_rules_iptables_partial_restore_failures",
+                "Cumulative proxy iptables partial restore failures",
+                family,
+            )
         self.no_local = registry.gauge(
             f"{p}sync_proxy_rules_no_local_endpoints",
             "Number of services with a Local traffic policy and no endpoints",

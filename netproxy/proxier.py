@@ -189,7 +189,7 @@ class Proxier:
 
     def _failed(self, full: bool, changed: _Round, error: BackendError) -> None:
         self._metrics.failures.labels(*self._labels).inc()
-        if not full:
+        if not full and self._metrics.mode == "iptables":
             self._metrics.partial_failures.labels(*self._labels).inc()
         _log.error("Cannot program the rules, trying again with all of them", full=full, err=error)
         self._full_needed = True

@@ -166,7 +166,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
 def proxy_flags(layout: Layout, settings: Settings) -> list[str]:
     return [
         f"--kubeconfig={layout.kubeconfigs / 'proxy.kubeconfig'}",
-        "--proxy-mode=iptables",
+        f"--proxy-mode={settings.proxy_mode}",
         f"--cluster-cidr={settings.cluster_cidr}",
         f"--hostname-override={settings.node_name}",
         f"--healthz-bind-address=0.0.0.0:{settings.proxy_healthz_port}",

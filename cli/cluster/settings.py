@@ -29,6 +29,7 @@ class Settings:
     scheduler_port: int = 10259
     proxy_healthz_port: int = 10256
     proxy_metrics_port: int = 10249
+    proxy_mode: str = "iptables"
     service_cluster_ip_range: str = "10.96.0.0/12"
     service_node_port_range: str = "30000-32767"
     cluster_cidr: str = "10.244.0.0/16"

@@ -10,10 +10,12 @@ from component.clock import Clock, FakeClock
 from component.metrics import Registry
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
 from netproxy.health import ProxyHealth
 from netproxy.kernel.conntrack import Conntrack, FakeConntrack
 from netproxy.kernel.fake_iptables import FakeIPTables
+from netproxy.kernel.fake_nft import FakeNFT
 from netproxy.kernel.sysctl import FakeSysctl
 from netproxy.metrics import ProxyMetrics
 from netproxy.pace import Pace
@@ -80,6 +82,14 @@ def node(name: str = NODE, address: str = "10.0.0.1", zone: str = "") -> Object:
         "metadata": {"name": name, "labels": labels},
         "status": {"addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]},
     }
+
+
+def nftables_proxy(options: Options | None = None, cleanup_failures: list[None] | None = None) -> tuple["TestProxy", FakeNFT]:
+    """A proxy on nftables in memory; ``cleanup_failures`` grows by one for each time that old chains could not be deleted."""
+    nft, clock, failures = FakeNFT(), FakeClock(), cleanup_failures if cleanup_failures is not None else []
+    options = options or Options(cluster_cidr=CLUSTER_CIDR)
+    backend = NFTablesBackend(nft, FakeSysctl(), options, clock, lambda: failures.append(None))
+    return TestProxy(backend, clock=clock), nft
 
 
 class TestProxy:

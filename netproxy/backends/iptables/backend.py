@@ -11,6 +11,7 @@ from netproxy.backends.iptables.quarantine import refused
 from netproxy.backends.iptables.removal import removal, target_of
 from netproxy.backends.iptables.render import EMPTY, Rendered, render
 from netproxy.backends.options import Options
+from netproxy.backends.settings import filter_bridged, switch_on
 from netproxy.kernel.iptables import TABLES, Chains, IPTables, IPTablesError, TableChange, Transaction
 from netproxy.kernel.sysctl import Sysctl
 from netproxy.plan import PlanChange, PortRules
@@ -153,23 +154,9 @@ class IPTablesBackend:
         return transaction
 
     def _prepare_kernel(self) -> None:
-        """Only ever switched on, as others may need it too."""
         if loopback_node_ports(self.options):
-            self._switch_on("net/ipv4/conf/all/route_localnet", "node ports will not answer on 127.0.0.1")
-        version = "ip" if self.options.family == "IPv4" else "ip6"
-        bridged = f"net/bridge/bridge-nf-call-{version}tables"
-        if self._sysctl.get(bridged) is None:
-            _log.info("No br_netfilter (modprobe it): on a bridge, pods of one node cannot reach each other by Services")
-        else:
-            self._switch_on(bridged, "on a bridge, pods of one node cannot reach each other through Services")
-
-    def _switch_on(self, name: str, otherwise: str) -> None:
-        if self._sysctl.get(name) != "0":
-            return
-        try:
-            self._sysctl.set(name, "1")
-        except OSError as error:
-            _log.warning(f"Cannot change a kernel setting: {otherwise}", sysctl=name, err=error)
+            switch_on(self._sysctl, "net/ipv4/conf/all/route_localnet", "node ports will not answer on 127.0.0.1")
+        filter_bridged(self._sysctl, self.options.family)
 
 
 def _note_deltas(deltas: dict[ChainRef, tuple[list[str], list[str]]], old: Rendered, new: Rendered) -> None:

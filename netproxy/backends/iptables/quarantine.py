@@ -1,11 +1,8 @@
-"""Finding the service ports whose rules the kernel refuses, so that one of them does not keep all others from being served.
-
-A Service may need what this kernel lacks (SCTP, ``xt_recent``). Called by ``backend`` when writing everything has failed.
-"""
+"""Which service ports the kernel refuses, asked of it for a part of them at a time. Called by ``backend``."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
+from netproxy.backends.culprits import culprits
 from netproxy.backends.iptables import names
 from netproxy.backends.iptables.base import fixed
 from netproxy.backends.iptables.render import Rendered
@@ -13,27 +10,14 @@ from netproxy.backends.options import Options
 from netproxy.kernel.iptables import IPTables, IPTablesError, Transaction
 from netproxy.trackers.services import PortName
 
-_MAX_REFUSED: Final = 20
-
 
 async def refused(tables: IPTables, options: Options, rendered: Mapping[PortName, Rendered]) -> list[PortName]:
-    """The ports that cannot be written, found by halving. Empty when the trouble is not with single ports: nothing can be
-    written at all, everything can by now, or more than twenty ports are refused."""
-    if not await _accepted(tables, options, {}):
-        return []
-    found: list[PortName] = []
-    waiting: list[Sequence[PortName]] = [list(rendered)]
-    while waiting:
-        part = waiting.pop()
-        if await _accepted(tables, options, {name: rendered[name] for name in part}):
-            continue
-        if len(part) > 1:
-            waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-            continue
-        found += part
-        if len(found) > _MAX_REFUSED:
-            return []
-    return found
+    """The ports that cannot be written."""
+
+    async def accepted(part: Sequence[PortName]) -> bool:
+        return await _accepted(tables, options, {name: rendered[name] for name in part})
+
+    return await culprits(list(rendered), accepted)
 
 
 async def _accepted(tables: IPTables, options: Options, part: Mapping[PortName, Rendered]) -> bool:

@@ -5,12 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from component.clock import FakeClock
 from component.process import RealRunner
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
-from netproxy.cleanup import cleanup
+from netproxy.cleanup import cleanup, remove_other_modes
 from netproxy.kernel.iptables import IPTablesError, Mode, RealIPTables, Transaction, detect
 from netproxy.kernel.legacy import LegacyTables, loaded
+from netproxy.kernel.nft import RealNFT
 from netproxy.kernel.sysctl import FakeSysctl
 from tests.support.netns import own_network_namespace
 from tests.support.proxy import TestProxy, endpoint, endpoint_slice, node, port, service
@@ -61,6 +64,25 @@ async def test_ours_go_and_others_stay(mode: Mode) -> None:
         }
         assert not [chain for chain in after[table] if chain.startswith("KUBE-")]
     await cleanup()
+
+
+async def test_what_another_mode_left_goes_and_tables_of_others_stay() -> None:
+    runner = RealRunner()
+    await runner.run(["nft", "add", "table", "ip", "others"])
+    tables, table = await _programmed("nft"), RealNFT(runner)
+    proxy = TestProxy(NFTablesBackend(table, FakeSysctl(), Options(cluster_cidr="10.244.0.0/16"), FakeClock()))
+    proxy.put(node(), service(), endpoint_slice([endpoint("10.244.0.2")]))
+    await remove_other_modes("nftables", runner)
+    assert not [chain for chain in (await tables.save())["nat"] if chain.startswith("KUBE-")]
+    await proxy.sync()
+    await _programmed("nft")
+    await remove_other_modes("iptables", runner)
+    assert not await table.exists()
+    assert "KUBE-SERVICES" in (await tables.save())["nat"]
+    await proxy.resync()
+    await cleanup()
+    assert not await table.exists()
+    assert b"others" in (await runner.run(["nft", "list", "tables"])).stdout
 
 
 async def test_a_machine_without_rules_or_tools_has_nothing_to_clean(monkeypatch: pytest.MonkeyPatch) -> None:

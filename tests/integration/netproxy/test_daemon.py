@@ -114,7 +114,8 @@ async def test_a_service_answers_soon_after_its_slice_is_stored_and_the_journal_
     assert (await asyncio.to_thread(running.net.node.ask_tcp, vip, 80, 0.3))[0] != pod.ip
 
 
-async def test_a_dual_stack_service_is_served_in_both_families(running: Running) -> None:
+@pytest.mark.parametrize("mode", ["iptables", "nftables"])
+async def test_a_dual_stack_service_is_served_in_both_families(running: Running, mode: str) -> None:
     pod = running.net.pod()
     pod.serve_tcp(8080)
     pod.serve_tcp(8080, V6.every)
@@ -126,8 +127,9 @@ async def test_a_dual_stack_service_is_served_in_both_families(running: Running)
     for address in (V4.pod(2), V6.pod(2)):
         await running.client.create(ENDPOINT_SLICES, _slice("web", address), "default")
     async with asyncio.TaskGroup() as group:
-        wide = f"--healthz-bind-address=0.0.0.0:{running.healthz}"
-        task = group.create_task(DAEMON.main(running.flags(f"--cluster-cidr={V4.pod_cidr},{V6.pod_cidr}", wide)))
+        more = [f"--cluster-cidr={V4.pod_cidr},{V6.pod_cidr}", f"--healthz-bind-address=0.0.0.0:{running.healthz}"]
+        more += [f"--proxy-mode={mode}", f"--nodeport-addresses={V4.neighbours},{V6.neighbours}"]
+        task = group.create_task(DAEMON.main(running.flags(*more)))
 
         async def programmed() -> bool:
             status, _ = await running.get(running.healthz, "/healthz")
@@ -140,6 +142,7 @@ async def test_a_dual_stack_service_is_served_in_both_families(running: Running)
             for where in ((four, 80), (six, 80), (V4.node, node_port), (V6.node, node_port))
         }
         assert set(seen.values()) == {V4.bridge, V6.bridge}
+        assert (await running.get(running.metrics, "/proxyMode")) == (200, mode)
         async with aiohttp.ClientSession() as session, session.get(f"http://[::1]:{running.healthz}/livez") as answer:
             assert answer.status == 200
         task.cancel()

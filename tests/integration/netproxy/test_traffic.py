@@ -11,9 +11,11 @@ from component.clock import RealClock
 from component.process import RealRunner
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
 from netproxy.kernel.conntrack import RealConntrack
 from netproxy.kernel.iptables import Mode, RealIPTables
+from netproxy.kernel.nft import RealNFT
 from netproxy.kernel.sysctl import RealSysctl
 from tests.support.podnet import V4, V6, AddressPlan, PodNetwork, pod_network
 from tests.support.proxy import TestProxy, endpoint, endpoint_slice, node, port, service
@@ -34,12 +36,14 @@ class Cluster:
 
 
 def _backend(kind: str, options: Options) -> Backend:
+    if kind == "nftables":
+        return NFTablesBackend(RealNFT(RealRunner(), options.family), RealSysctl(), options, RealClock())
     mode = {"iptables-nft": "nft", "iptables-legacy": "legacy"}[kind]
     return IPTablesBackend(RealIPTables(RealRunner(), options.family, cast("Mode", mode)), RealSysctl(), options)
 
 
-EVERY = [("iptables-nft", V4), ("iptables-nft", V6), ("iptables-legacy", V4)]
-LEAN = [("iptables-nft", V4), ("iptables-nft", V6)]
+EVERY = [("iptables-nft", V4), ("iptables-nft", V6), ("iptables-legacy", V4), ("nftables", V4), ("nftables", V6)]
+LEAN = [("iptables-nft", V4), ("nftables", V4), ("nftables", V6)]
 
 
 def _name(value: object) -> str:

@@ -62,7 +62,10 @@ def test_a_kubeadm_file_is_read_and_flags_win_over_it(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no kubeconfig": ([], "--kubeconfig is needed"),
     "ipvs": (["--kubeconfig=k", "--proxy-mode=ipvs"], "the ipvs mode is not implemented"),
-    "nonsense mode": (["--kubeconfig=k", "--proxy-mode=x"], "'x' is not a mode"),
+    "nonsense mode": (
+        ["--kubeconfig=k", "--proxy-mode=x"],
+        r'Invalid value: "x": must be iptables,nftables or blank \(blank means',
+    ),
     "range": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/40"], "--cluster-cidr"),
     "two ranges of one family": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "valid DualStack CIDR"),
     "address": (["--kubeconfig=k", "--healthz-bind-address=1.2.3.4:x"], "--healthz-bind-address"),
@@ -77,6 +80,17 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 def test_what_makes_no_sense_is_refused_by_name(case: tuple[list[str], str]) -> None:
     with pytest.raises(click.UsageError, match=case[1]):
         _read(*case[0])
+
+
+def test_the_section_of_the_mode_in_use_counts(tmp_path: Path) -> None:
+    file = tmp_path / "config.conf"
+    file.write_text(KUBEADM.replace('mode: ""', "mode: nftables").replace("nftables: {", "nftables: {masqueradeBit: 7, "))
+    found = _read(f"--config={file}")
+    assert (found.mode, found.masquerade_bit, found.masquerade_all, found.sync_period) == ("nftables", 7, False, 30.0)
+    assert found.node_port_addresses == ("primary",)
+    found = _read(f"--config={file}", "--proxy-mode=iptables")
+    assert (found.mode, found.masquerade_bit, found.masquerade_all, found.sync_period) == ("iptables", 14, True, 10.0)
+    assert found.node_port_addresses == ()
 
 
 def test_a_misspelt_key_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netproxy.backends.iptables import names
-from tests.support.proxy import Object, TestProxy, endpoint, endpoint_slice, node, port, service
+from netproxy.kernel.fake_iptables import FakeIPTables
+from netproxy.kernel.fake_nft import FakeNFT
+from tests.support.proxy import Object, TestProxy, endpoint, endpoint_slice, nftables_proxy, node, port, service
 
 NAMES = ("a", "b", "c")
 _ips = st.integers(2, 5).map(lambda number: f"10.244.0.{number}")
@@ -66,11 +68,34 @@ def _key(obj: Object) -> tuple[str, str]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_step, max_size=30))
 def test_changes_folded_equal_the_state_at_once(steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(_compare(steps))
+    asyncio.run(_compare_iptables(steps))
 
 
-async def _compare(steps: list[tuple[str, Any]]) -> None:
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_step, max_size=30))
+def test_the_same_with_nftables(steps: list[tuple[str, Any]]) -> None:
+    asyncio.run(_compare_nftables(steps))
+
+
+async def _compare_iptables(steps: list[tuple[str, Any]]) -> None:
     stepwise, at_once = TestProxy(), TestProxy()
+    await _walk(steps, stepwise, at_once, stepwise.tables)
+    assert _sorted(stepwise) == _sorted(at_once)
+
+
+async def _compare_nftables(steps: list[tuple[str, Any]]) -> None:
+    (stepwise, nft), (at_once, expected) = nftables_proxy(), nftables_proxy()
+    await _walk(steps, stepwise, at_once, nft)
+    # what is no longer used is empty at once, and goes with the next sync
+    await stepwise.clock.advance(2)  # type: ignore[attr-defined]
+    stepwise.put(service("last", "10.96.0.200"))
+    await stepwise.sync()
+    at_once.put(service("last", "10.96.0.200"))
+    await at_once.sync()
+    assert nft.state() == expected.state()
+
+
+async def _walk(steps: list[tuple[str, Any]], stepwise: TestProxy, at_once: TestProxy, tables: FakeIPTables | FakeNFT) -> None:
     for proxy in (stepwise, at_once):
         proxy.put(node())
     await stepwise.sync()
@@ -83,13 +108,12 @@ async def _compare(steps: list[tuple[str, Any]]) -> None:
             stepwise.delete(obj)
             state.pop(_key(obj), None)
         else:
-            stepwise.tables.fail_next = "refused by the test" if verb == "fail" else None
+            tables.fail_next = "refused by the test" if verb == "fail" else None
             await stepwise.proxier.sync()
-            stepwise.tables.fail_next = None
+            tables.fail_next = None
     await stepwise.sync()
     at_once.put(*random.Random(1).sample(list(state.values()), len(state)))
     await at_once.sync()
-    assert _sorted(stepwise) == _sorted(at_once)
 
 
 def _sorted(proxy: TestProxy) -> dict[str, dict[str, list[str]]]:
