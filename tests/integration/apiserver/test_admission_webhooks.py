@@ -4,12 +4,14 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from tests.support.apiserver import TestServer, running_apiserver
+from tests.support.apiserver import TestServer, prepare, running_apiserver
 from tests.support.webhook_server import HookServer, Review, hook_server, reviewed
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -256,3 +258,131 @@ async def test_configurations_of_admission_ask_nobody(server: TestServer, hooks:
     assert (await server.request("POST", MAPS, config_map())).status == 400
     assert (await server.request("DELETE", f"{GROUP}/validatingwebhookconfigurations/test")).status == 200
     assert (await server.request("POST", MAPS, config_map())).status == 201
+
+
+async def test_what_a_subresource_is_sent_is_reviewed(server: TestServer, hooks: HookServer) -> None:
+    """A Scale and its Scale before, a Binding, an Eviction, the options of an exec."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployments, pods = "/apis/apps/v1/namespaces/default/deployments", f"{PODS}/p"
+    await server.request("POST", deployments, {"metadata": {"name": "web"}, "spec": spec})
+    await server.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    await server.request("POST", PODS, {"metadata": {"name": "p"}, "spec": template["spec"]})
+    hooks.on("/more", lambda review: patched(review, {"op": "replace", "path": "/spec/replicas", "value": 5}))
+    hooks.on("/see", reviewed)
+    hooks.on("/no", lambda review: reviewed(review, False))
+    rule = {**RULE, "resources": ["*/scale"]}
+    await configure(server, "Mutating", hook(hooks, "/more", rules=[rule]))
+    everything = [{**RULE, "resources": ["pods/binding", "pods/eviction", "deployments/scale"]}]
+    connects = [{**RULE, "operations": ["CONNECT"], "resources": ["pods/exec"]}]
+    await configure(
+        server, "Validating", hook(hooks, "/see", rules=everything), hook(hooks, "/no", "no.example.com", rules=connects)
+    )
+    patch = {"spec": {"replicas": 2}}
+    answer = await server.request("PATCH", f"{deployments}/web/scale", patch, content_type="application/merge-patch+json")
+    assert answer.json["spec"]["replicas"] == 5
+    assert (await server.request("GET", f"{deployments}/web")).json["spec"]["replicas"] == 5
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    assert (await server.request("POST", f"{pods}/binding", binding)).status == 201
+    assert (await server.request("POST", f"{pods}/eviction", {"metadata": {"name": "p"}})).status == 201
+    scale, bound, evicted = hooks.requests("/see")
+    assert (scale["kind"]["kind"], scale["resource"]["resource"], scale["subResource"]) == ("Scale", "deployments", "scale")
+    assert (scale["oldObject"]["spec"], scale["object"]["spec"]) == ({"replicas": 1}, {"replicas": 5})
+    assert (bound["object"]["kind"], bound["operation"], bound["object"]["target"]["name"]) == ("Binding", "CREATE", "n")
+    assert (evicted["kind"]["group"], evicted["object"]["kind"], evicted["name"]) == ("policy", "Eviction", "p")
+    answer = await server.request("POST", f"{pods}/exec?command=sh&command=-c&stdin=true&container=c", "")
+    assert answer.status == 400
+    (request,) = hooks.requests("/no")
+    assert request["object"] == {
+        "kind": "PodExecOptions",
+        "apiVersion": "v1",
+        "stdin": True,
+        "container": "c",
+        "command": ["sh", "-c"],
+    }
+    assert (request["operation"], request["name"], request["oldObject"]) == ("CONNECT", "p", None)
+
+
+async def test_other_versions_of_a_resource_are_shown_as_asked_for(server: TestServer, hooks: HookServer) -> None:
+    """An autoscaler of v2 is converted for a webhook that knows v1, and what it changes is converted back."""
+    autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    rule = {**RULE, "apiGroups": ["autoscaling"], "apiVersions": ["v1"], "resources": ["horizontalpodautoscalers"]}
+    percent = "/spec/targetCPUUtilizationPercentage"
+    hooks.on("/v1", lambda review: patched(review, {"op": "replace", "path": percent, "value": 70}))
+    hooks.on("/exact", reviewed)
+    exact = hook(hooks, "/exact", "exact.example.com", rules=[rule], matchPolicy="Exact")
+    await configure(server, "Mutating", hook(hooks, "/v1", rules=[rule]), exact)
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]}
+    answer = await server.request("POST", autoscalers, {"metadata": {"name": "web"}, "spec": spec})
+    assert answer.status == 201, answer.body
+    assert answer.json["apiVersion"] == "autoscaling/v2"
+    assert answer.json["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 70
+    (request,) = hooks.requests("/v1")
+    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
+    assert (request["resource"]["version"], request["requestResource"]["version"]) == ("v1", "v2")
+    assert request["object"]["apiVersion"] == "autoscaling/v1"
+    assert request["object"]["spec"]["targetCPUUtilizationPercentage"] == 50
+    assert not hooks.requests("/exact")
+
+
+async def test_patches_that_cannot_be_used(server: TestServer, hooks: HookServer) -> None:
+    missing = {"op": "remove", "path": "/data/none"}
+    hooks.on("/missing", lambda review: patched(review, missing))
+    hooks.on("/text", lambda review: reviewed(review, patch=base64.b64encode(b"{").decode(), patchType="JSONPatch"))
+    rules = {"/missing": ["CREATE"], "/text": ["UPDATE"]}
+    for path, operations in rules.items():
+        made = hook(hooks, path, rules=[{**RULE, "operations": operations}], failurePolicy="Ignore")
+        await configure(server, "Mutating", made, name=path[1:])
+    answer = await server.request("POST", MAPS, config_map())
+    assert (answer.status, answer.json["reason"]) == (500, "InternalError")  # whatever the failure policy
+    missing |= {"op": "add", "path": "/data/new", "value": "1"}
+    assert (await server.request("POST", MAPS, config_map())).status == 201
+    assert (await server.request("PUT", f"{MAPS}/one", config_map())).status == 200  # no patch at all is a failed call
+
+
+async def test_a_deletion_cannot_be_changed(server: TestServer, hooks: HookServer) -> None:
+    await server.request("POST", MAPS, config_map())
+    hooks.on("/change", lambda review: patched(review, added("b", "1")))
+    await configure(server, "Mutating", hook(hooks, "/change", rules=[{**RULE, "operations": ["DELETE"]}]))
+    answer = await server.request("DELETE", f"{MAPS}/one")
+    why = 'admission webhook "a.example.com" attempted to modify the object, which is not supported for this operation'
+    assert (answer.status, answer.json["message"]) == (500, f"Internal error occurred: {why}")
+
+
+async def test_validating_webhooks_are_asked_at_once(server: TestServer, hooks: HookServer) -> None:
+    waiting = asyncio.Barrier(2)
+
+    async def together(review: Review) -> Review:
+        async with asyncio.timeout(5):
+            await waiting.wait()
+        return reviewed(review)
+
+    hooks.on("/together", together)
+    await configure(server, "Validating", *(hook(hooks, "/together", f"{name}.example.com") for name in "ab"))
+    assert (await server.request("POST", MAPS, config_map())).status == 201
+
+
+async def test_the_audit_log_of_bodies_has_the_patches(tmp_path: Path, hooks: HookServer) -> None:
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "rules": [{"level": "Request"}],
+        "omitStages": ["RequestReceived"],
+    }
+    (tmp_path / "policy.yaml").write_text(json.dumps(policy))
+    config, _ = prepare(tmp_path, "memory")
+    audit = replace(config.audit, policy=tmp_path / "policy.yaml")
+    hooks.on("/add", lambda review: patched(review, added("b", "1")))
+    async with running_apiserver(directory=tmp_path, audit=audit) as server:
+        await configure(server, "Mutating", hook(hooks, "/add"))
+        answer = await server.request("POST", MAPS, config_map())
+        event = await server.audited(answer.headers["Audit-Id"])
+        key = "patch.webhook.admission.k8s.io/round_0_index_0"
+        assert json.loads(event["annotations"][key]) == {
+            "configuration": "test",
+            "webhook": "a.example.com",
+            "patch": [added("b", "1")],
+            "patchType": "JSONPatch",
+        }
