@@ -181,6 +181,7 @@ PARAMS: list[click.Parameter] = [
     option("--requestheader-client-ca-file", type=INPUT_FILE, help="CA of front proxies that speak for others by headers."),
     option("--requestheader-allowed-names", type=COMMA_LIST, default="", help="Common names of such proxies; empty for all."),
     option("--requestheader-username-headers", type=COMMA_LIST, default="X-Remote-User", help="Headers with the user."),
+    option("--requestheader-uid-headers", type=COMMA_LIST, default="", help="Headers with the user's uid; none when not given."),
     option("--requestheader-group-headers", type=COMMA_LIST, default="X-Remote-Group", help="Headers with groups."),
     option(
         "--requestheader-extra-headers-prefix", type=COMMA_LIST, default="X-Remote-Extra-", help="Prefixes of further headers."
@@ -390,6 +391,7 @@ def _identity(options: Mapping[str, Any]) -> Identity:
             options["requestheader_username_headers"],
             options["requestheader_group_headers"],
             options["requestheader_extra_headers_prefix"],
+            options["requestheader_uid_headers"],
         ),
         options["authorization_mode"] or ("Node", "RBAC"),
         options["authorization_policy_file"],

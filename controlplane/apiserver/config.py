@@ -47,6 +47,7 @@ class FrontProxy:
     user_headers: tuple[str, ...] = ("X-Remote-User",)
     group_headers: tuple[str, ...] = ("X-Remote-Group",)
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+    uid_headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,7 @@ class PostStart:
                 ("username-headers", proxy.user_headers),
                 ("group-headers", proxy.group_headers),
                 ("extra-headers-prefix", proxy.extra_prefixes),
+                *([("uid-headers", proxy.uid_headers)] if proxy.uid_headers else []),
             ):
                 data[f"requestheader-{name}"] = orjson.dumps(values).decode()
         # since when the uses of old tokens are noted: kept, as the cleaner of unused ones counts from there

@@ -48,10 +48,9 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A small answer, read whole. ``headers`` have any case."""
+    """A small answer, read whole."""
 
     status: int
-    content_type: str
     etag: str
     body: bytes
 
@@ -90,7 +89,7 @@ class Backends:
                 allow_redirects=False,
             ) as answer:
                 body = await _bounded(answer, limit) if limit else b""
-                return Fetched(answer.status, answer.headers.get("Content-Type", ""), answer.headers.get("ETag", ""), body)
+                return Fetched(answer.status, answer.headers.get("ETag", ""), body)
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             why = call_failures.of_exchange(problem, backend.host, backend.port, backend.server_name)
             raise UnreachableError(f'Get "{url}": {why}') from problem

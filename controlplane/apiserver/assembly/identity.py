@@ -97,7 +97,8 @@ def believed(
     bundles: list[CaBundle] = []
     proxy = config.front_proxy
     if proxy.client_ca is not None:
-        names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes)
+        uids = proxy.uid_headers if features.enabled("RemoteRequestHeaderUID") else ()
+        names = HeaderNames(proxy.user_headers, proxy.group_headers, proxy.extra_prefixes, uids)
         with reading("--requestheader-client-ca-file", proxy.client_ca):
             bundles.append(CaBundle(proxy.client_ca))
             first.append(RequestHeaders(bundles[-1].current, proxy.allowed_names, names))

@@ -10,11 +10,12 @@ from controlplane.apiserver.authentication.x509 import ClientCertificates, user_
 
 @dataclass(frozen=True, slots=True)
 class HeaderNames:
-    """Which headers carry the user, its groups, and (as prefixes) its extra values."""
+    """Which headers carry the user, its groups, (as prefixes) its extra values, and its uid."""
 
     users: Sequence[str] = ("X-Remote-User",)
     groups: Sequence[str] = ("X-Remote-Group",)
     extra_prefixes: Sequence[str] = ("X-Remote-Extra-",)
+    uids: Sequence[str] = ()
 
 
 class RequestHeaders:
@@ -33,7 +34,8 @@ class RequestHeaders:
         if self._allowed and proxy not in self._allowed:
             raise AuthenticationFailed(f"x509: subject with cn={proxy} is not in the allowed list")
         groups = [value for key, value in headers.items() if key.lower() in {one.lower() for one in self._names.groups}]
-        return UserInfo(name, groups=tuple(groups), extra=self._extra(credentials))
+        uid = next((headers[header] for header in self._names.uids if headers.get(header)), "")
+        return UserInfo(name, uid, tuple(groups), self._extra(credentials))
 
     def _extra(self, credentials: Credentials) -> dict[str, list[str]]:
         extra: dict[str, list[str]] = {}
