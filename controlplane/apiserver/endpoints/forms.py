@@ -19,12 +19,13 @@ def forms_of(
     own: Strategy, siblings: Sequence[Strategy], subresource: str, kind: GroupVersionKind, schemas: Schemas
 ) -> tuple[Form, ...]:
     """``own`` first, then those of ``siblings`` that have the ``subresource``. ``kind`` is what ``own`` takes there."""
-    forms = [Form(own.info.gvr, kind, _settle(own if kind == own.info.gvk else None, kind, schemas), _same, _same)]
+    whole = kind == own.info.gvk
+    settle = _settle(own if whole else None, kind, schemas) if whole or schemas.has(kind) else _leave
+    forms = [Form(own.info.gvr, kind, settle, _same, _same)]
     for other in siblings:
-        theirs = _kind_at(other, subresource, kind == own.info.gvk)
+        theirs = _kind_at(other, subresource, whole)
         if theirs is None:
             continue
-        whole = theirs == other.info.gvk
         there, back = (_conversion(own, other), _conversion(other, own)) if whole else (_same, _same)
         forms.append(Form(other.info.gvr, theirs, _settle(other if whole else None, theirs, schemas), there, back))
     return tuple(forms)
@@ -54,6 +55,10 @@ def _settle(strategy: Strategy | None, kind: GroupVersionKind, schemas: Schemas)
 def conversion(given: Strategy, wanted: Strategy) -> Callable[[Object], Object]:
     """From the one version to the other, by way of the stored one."""
     return lambda obj: wanted.from_stored(given.to_stored(obj))
+
+
+def _leave(obj: Object) -> None:
+    """The options of a connection are in no schema; nothing is stored of them."""
 
 
 def _conversion(given: Strategy, wanted: Strategy) -> Change:

@@ -386,3 +386,31 @@ async def test_the_audit_log_of_bodies_has_the_patches(tmp_path: Path, hooks: Ho
             "patch": [added("b", "1")],
             "patchType": "JSONPatch",
         }
+
+
+async def test_managers_that_nobody_can_read_are_put_back(server: TestServer, hooks: HookServer) -> None:
+    broken = {"op": "replace", "path": "/metadata/managedFields", "value": [{"manager": "x"}]}
+    hooks.on("/break", lambda review: patched(review, broken))
+    await configure(server, "Mutating", hook(hooks, "/break"))
+    answer = await server.request("POST", f"{MAPS}?fieldManager=me", config_map())
+    assert "managedFields was in an invalid state after admission" in answer.headers["Warning"]
+    assert [each["manager"] for each in answer.json["metadata"]["managedFields"]] == ["me"]
+
+
+async def test_a_webhook_cannot_lock_itself_in_by_an_older_form(server: TestServer, hooks: HookServer) -> None:
+    """Two of one name are refused, unless they were stored when that was allowed: then the rest may change."""
+    twice = {"metadata": {"name": "test"}, "webhooks": [hook(hooks, "/x"), hook(hooks, "/x", sideEffects="Some")]}
+    refused = await server.request("POST", f"{GROUP}/validatingwebhookconfigurations", twice)
+    assert {cause["field"] for cause in refused.json["details"]["causes"]} == {"webhooks[1].name", "webhooks[1].sideEffects"}
+    store = server.running.stores["validatingwebhookconfigurations.admissionregistration.k8s.io"]
+    meta = {"name": "test", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    stored = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        **twice,
+        "metadata": meta,
+    }
+    await store.objects.create(store.key("", "test"), stored)
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    where = f"{GROUP}/validatingwebhookconfigurations/test"
+    assert (await server.request("PATCH", where, patch, content_type="application/merge-patch+json")).status == 200

@@ -10,7 +10,7 @@ import orjson
 
 from apimachinery import errors
 from apimachinery.errors import StatusError
-from apimachinery.patch import json_patch
+from apimachinery.patch import json_patch, managers
 from controlplane.apiserver.admission.interface import Attributes, Form, Object
 from controlplane.apiserver.admission.matching import is_exempt
 from controlplane.apiserver.admission.webhook.calls import Caller, CallFailedError, Versions, closed
@@ -19,6 +19,10 @@ from controlplane.apiserver.admission.webhook.review import JSON_PATCH, Answer
 
 NAME = "MutatingAdmissionWebhook"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
+_UNREADABLE = (
+    ".metadata.managedFields was in an invalid state after admission; "
+    "this could be caused by an outdated mutating admission controller; please fix your requests"
+)
 _PATCH = "patch.webhook.admission.k8s.io/"
 
 
@@ -105,6 +109,7 @@ async def _apply(candidate: Candidate, attributes: Attributes, shown: Object | N
             form.settle(made)
     except ValueError as problem:
         raise errors.internal(str(problem)) from None
+    _keep_managers(made, shown, attributes.warnings)
     changed = made != shown
     if attributes.audits_bodies:
         said = {"configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": JSON_PATCH}
@@ -114,6 +119,17 @@ async def _apply(candidate: Candidate, attributes: Attributes, shown: Object | N
         attributes.obj.clear()
         attributes.obj.update(own)
     return changed
+
+
+def _keep_managers(made: Object, shown: Object, warnings: list[str]) -> None:
+    """Those that nobody could read are put back."""
+    meta, before = made.get("metadata") or {}, (shown.get("metadata") or {}).get("managedFields")
+    if meta.get("managedFields") == before or managers.decode(meta.get("managedFields")) is not None:
+        return
+    warnings.append(_UNREADABLE)
+    meta.pop("managedFields", None)
+    if before is not None:
+        meta["managedFields"] = before
 
 
 def _own(attributes: Attributes) -> Form | None:
