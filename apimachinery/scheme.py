@@ -58,6 +58,27 @@ def decode(
     return Decoded(value, gvk, (findings.unknown + duplicates())[:MAX_STRICT])
 
 
+def decode_own(
+    data: bytes, media_type: str, expected: GroupVersionKind, normalize: Callable[[Object], check.Findings]
+) -> Decoded:
+    """Decode a body of a kind that the release does not know (a custom resource). ``normalize`` works in place.
+
+    It must say itself what it is; whether that is the right kind is for validation to say. Raises 400 StatusErrors.
+    """
+    value, duplicates = _parse(data, media_type, expected)
+    gvk = _claimed(value, expected, data)
+    for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not value.get(field):
+            raise _unrecognized(expected, f"Object '{name}' is missing in '{data.decode('utf-8', 'replace')}'", data)
+    if gvk.api_version != expected.api_version:
+        text = f"the API version in the data ({gvk.api_version}) does not match the expected API version ({expected.api_version})"
+        raise errors.bad_request(text)
+    findings = normalize(value)
+    if findings.type_errors:
+        raise cannot_handle(gvk, expected, findings.type_errors[0])
+    return Decoded(value, gvk, (duplicates() + findings.unknown)[:MAX_STRICT])
+
+
 def strict_error(decoded: Decoded) -> errors.StatusError:
     """The 400 of ``fieldValidation=Strict`` for a body with ``strict`` findings."""
     return cannot_handle(decoded.gvk, decoded.gvk, f"strict decoding error: {', '.join(decoded.strict)}")

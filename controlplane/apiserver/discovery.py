@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from apimachinery.codecs import negotiate
 from apimachinery.gvk import GroupVersion, GroupVersionKind
 from controlplane.apiserver.kinds.apiregistration.priorities import GROUPS
 from controlplane.apiserver.registry.strategy import ResourceInfo, Strategy
@@ -40,6 +41,7 @@ class Listed:
     info: ResourceInfo
     subresources: tuple[SubresourceInfo, ...] = ()
     stored_as: GroupVersionKind | None = None  # in which form objects are kept, where that is not the resource's own
+    patches: tuple[str, ...] = negotiate.PATCHES
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,12 @@ class Discovery:
 
     def __init__(self, resources: Sequence[Listed], server_address: str = "") -> None:
         """``server_address`` (``host:port``) is what ``/api`` tells clients without a better idea."""
-        self._resources = resources
+        self._by_version: dict[tuple[str, str], list[Listed]] = {}
+        self._versions: dict[str, set[str]] = {}
+        for each in resources:
+            gvk = each.info.gvk
+            self._by_version.setdefault((gvk.group, gvk.version), []).append(each)
+            self._versions.setdefault(gvk.group, set()).add(gvk.version)
         self._address = server_address
         self._documents: dict[str, Document] = {}
 
@@ -148,7 +155,7 @@ class Discovery:
 
     def groups(self) -> list[str]:
         """Served groups, the most important first."""
-        names = {each.info.gvk.group for each in self._resources}
+        names = {group for group, _ in self._by_version}
         return sorted(names, key=lambda name: (-GROUPS.get(name, 0), name))
 
     def aggregated_version(self, group: str, version: str) -> Object:
@@ -157,8 +164,7 @@ class Discovery:
 
     def versions(self, group: str) -> list[str]:
         """Served versions of a group, the preferred first."""
-        names = {each.info.gvk.version for each in self._resources if each.info.gvk.group == group}
-        return sorted(names, key=version_priority)
+        return sorted(self._versions.get(group, ()), key=version_priority)
 
     def _cached(self, key: str, build: Callable[[], Object], content_type: str = JSON) -> Document:
         found = self._documents.get(key)
@@ -178,7 +184,7 @@ class Discovery:
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
     def _of(self, group: str, version: str) -> list[Listed]:
-        return [each for each in self._resources if (each.info.gvk.group, each.info.gvk.version) == (group, version)]
+        return self._by_version.get((group, version), [])
 
     def _resource_list(self, group_version: GroupVersion) -> Object:
         rows = []

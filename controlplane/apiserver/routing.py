@@ -87,9 +87,10 @@ def _add_subresource(table: dict[tuple[str, str], Endpoint], scope: Scope, sub: 
 
 
 class Router:
-    """What other servers answer for, then built-in resources, then paths that are no resource.
+    """What other servers answer for, then built-in resources, then custom ones, then paths that are no resource.
 
-    Unknown resources are a 404, unknown verbs of known ones a 405. ``aggregated`` may change at any time.
+    Unknown resources are a 404, unknown verbs of known ones a 405. ``aggregated`` may change at any time; ``custom`` knows the
+    custom resources of the moment.
     """
 
     def __init__(
@@ -97,8 +98,9 @@ class Router:
         routes: Mapping[GroupVersionResource, Routes],
         paths: Paths,
         aggregated: Mapping[tuple[str, str], Endpoint] | None = None,
+        custom: Callable[[RequestInfo], Routes | None] = lambda info: None,
     ) -> None:
-        self._routes, self._paths = routes, paths
+        self._routes, self._paths, self._custom = routes, paths, custom
         self._aggregated = aggregated if aggregated is not None else {}
 
     def __call__(self, call: Call) -> Awaitable[Answer]:
@@ -110,7 +112,7 @@ class Router:
         if info.tail and info.subresource not in OPEN_TAILS:
             raise errors.path_not_found()
         routes = self._routes.get(GroupVersionResource(info.api_group, info.api_version, info.resource))
-        if routes is None:
+        if routes is None and (routes := self._custom(info)) is None:
             raise errors.path_not_found()
         call.routed = True
         resource = routes.info

@@ -71,6 +71,16 @@ class Registration:
         self._changed = asyncio.Event()
         services.on_change(self._changed.set)
 
+    def add(self, more: Callable[[], Mapping[str, Version]]) -> None:
+        """Want these as well, whatever they are at the time; see :meth:`note`."""
+        first = self._wanted
+
+        def both() -> Mapping[str, Version] | None:
+            wanted = first()
+            return None if wanted is None else {**wanted, **more()}
+
+        self._wanted = both
+
     def note(self) -> None:
         """What is wanted may have changed."""
         self._changed.set()

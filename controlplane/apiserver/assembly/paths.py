@@ -3,6 +3,7 @@
 import asyncio
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from email.utils import formatdate
 
 from apimachinery import errors
@@ -17,6 +18,7 @@ from controlplane.apiserver.aggregation.openapi_service import MergedOpenAPI
 from controlplane.apiserver.assembly.aggregation import Aggregation
 from controlplane.apiserver.assembly.identity import Believed
 from controlplane.apiserver.authentication.keys import jwks
+from controlplane.apiserver.crd.registration import Registration
 from controlplane.apiserver.discovery import AGGREGATED_KIND, Discovery, Listed
 from controlplane.apiserver.discovery import Document as DiscoveryDocument
 from controlplane.apiserver.endpoints.paths import PathEndpoint, Paths, document, health, metrics, openid_configuration, version
@@ -30,20 +32,29 @@ _JWKS_TYPE = "application/jwk-set+json"
 _YEAR = 365 * 24 * 3600
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What discovery and OpenAPI are made from; ``address`` is where clients reach this server."""
+
+    listed: Sequence[Listed]
+    address: str
+    schemas: Schemas
+    aggregation: Aggregation
+    custom: Registration
+
+
 def paths_for(
-    listed: Sequence[Listed],
-    address: str,
-    schemas: Schemas,
+    sources: Sources,
     checks: Health,
     registry: Registry,
     refresh: Callable[[], None],
     believed: Believed,
     issuer: str,
     unlisted: Mapping[str, PathEndpoint],
-    aggregation: Aggregation,
 ) -> Paths:
-    discovery = Discovery(listed, address)
-    merged = aggregation.over(lambda: discovery)
+    listed, schemas, custom, aggregation = sources.listed, sources.schemas, sources.custom, sources.aggregation
+    discovery = _Present(listed, custom, sources.address).discovery
+    merged = aggregation.over(discovery)
     described = [each for each in listed if schemas.has(each.info.gvk)]  # metrics.k8s.io is not in Kubernetes' own schema
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     info = version(GIT_VERSION, git_commit(), MAJOR, MINOR, f"linux/{machine}", f"python{platform.python_version()}")
@@ -51,21 +62,40 @@ def paths_for(
     exact: dict[str, PathEndpoint] = {
         "/version": document(info),
         "/metrics": metrics(registry, refresh),
-        "/api": _discovered(discovery.api, lambda version: discovery.aggregated(legacy=True, version=version)),
+        "/api": _discovered(lambda: discovery().api(), lambda version: discovery().aggregated(legacy=True, version=version)),
         "/apis": _discovered(merged.apis, merged.aggregated),
-        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION), aggregation.openapi),
+        "/openapi/v2": _openapi_v2(v2.OpenAPIV2(described, schemas, GIT_VERSION, custom.described), aggregation.openapi),
         "/.well-known/openid-configuration": document(openid_configuration(issuer, algorithms)),
         "/openid/v1/jwks": document(jwks(believed.keys), _JWKS_TYPE),
     }
-    third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION), aggregation)
+    third = _openapi_v3(v3.OpenAPIV3(described, schemas, GIT_VERSION, custom.described), aggregation)
     exact["/openapi/v3"] = third
     below = _resources(discovery, merged)
     prefixes: dict[str, PathEndpoint] = {"/api/": below, "/apis/": below, "/openapi/v3/": third}
     for probe in ("/healthz", "/livez", "/readyz"):
         exact[probe] = prefixes[probe + "/"] = health(checks)
-    groups = [f"/apis/{group}" for group in discovery.groups() if group]
-    versions = [f"/apis/{group}/{each}" for group in discovery.groups() if group for each in discovery.versions(group)]
-    return Paths({**exact, **unlisted}, prefixes, [*exact, "/api/v1", *groups, *versions])
+
+    def index() -> list[str]:
+        present = discovery()
+        groups = [group for group in present.groups() if group]
+        versions = [f"/apis/{group}/{each}" for group in groups for each in present.versions(group)]
+        return [*exact, "/api/v1", *(f"/apis/{group}" for group in groups), *versions]
+
+    return Paths({**exact, **unlisted}, prefixes, index)
+
+
+class _Present:
+    """What is served now: the built-in resources, and the custom ones of this moment."""
+
+    def __init__(self, listed: Sequence[Listed], custom: Registration, address: str) -> None:
+        self._listed, self._custom, self._address = listed, custom, address
+        self._made: tuple[int, Discovery] | None = None
+
+    def discovery(self) -> Discovery:
+        revision = self._custom.revision
+        if self._made is None or self._made[0] != revision:
+            self._made = revision, Discovery([*self._listed, *self._custom.listed()], self._address)
+        return self._made[1]
 
 
 def _send(call: Call, found: DiscoveryDocument) -> Reply:
@@ -85,18 +115,18 @@ def _discovered(plain: Callable[[], DiscoveryDocument], aggregated: Callable[[st
     return answer
 
 
-def _resources(discovery: Discovery, merged: MergedDiscovery) -> PathEndpoint:
+def _resources(discovery: Callable[[], Discovery], merged: MergedDiscovery) -> PathEndpoint:
     """``/api/v1``, ``/apis/GROUP`` and ``/apis/GROUP/VERSION``."""
 
     async def answer(call: Call) -> Reply:
         root, *rest = call.path.strip("/").split("/")
         found = None
         if root == "api" and len(rest) == 1:
-            found = discovery.resources(GroupVersion("", rest[0]))
+            found = discovery().resources(GroupVersion("", rest[0]))
         elif root == "apis" and len(rest) == 1:
             found = merged.group(rest[0])
         elif root == "apis" and len(rest) == 2:
-            found = discovery.resources(GroupVersion(rest[0], rest[1]))
+            found = discovery().resources(GroupVersion(rest[0], rest[1]))
         if found is None:
             raise errors.path_not_found()
         return _send(call, found)

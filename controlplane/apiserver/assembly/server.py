@@ -21,7 +21,7 @@ from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.webhook.wiring import Webhooks
-from controlplane.apiserver.assembly import aggregation, identity, paths, resource_metrics, resources, storage
+from controlplane.apiserver.assembly import aggregation, custom_resources, identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for, webhooks_in
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
@@ -34,6 +34,8 @@ from controlplane.apiserver.assembly.served import listed_resources
 from controlplane.apiserver.assembly.storage_metrics import StorageMetrics
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.config import Config, Identity
+from controlplane.apiserver.crd.definition import RESOURCE as DEFINITIONS
+from controlplane.apiserver.crd.resource import Surroundings
 from controlplane.apiserver.endpoints import connect
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses, Probe, healthz
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets
@@ -52,6 +54,7 @@ from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.routing import Router, routes_of
 from controlplane.apiserver.server import Handler, server_for
+from controlplane.apiserver.service_client import Users
 from controlplane.apiserver.storage.encryption.transformers import Encryption
 from controlplane.apiserver.storage.interface import Backend
 from controlplane.apiserver.wire.info import RequestInfo
@@ -288,6 +291,13 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies, live.webhooks)
     serves = (live.watches, streams, components, admission, config.features)
     table = resources.route_table(base.kinds, stores, lookup, schemas, believed, judges, *serves)
+    post = live.webhooks.open(Users()).post
+    around = Surroundings(
+        schemas, admission, authorizer, config.features, live.watches, base.caches.add, base.caches.remove, post
+    )
+    definitions = stores[DEFINITIONS]
+    custom = custom_resources.registration_for(definitions, base.caches, around, supervisor, alone=base.backend.exclusive)
+    custom_resources.register(custom, live.aggregation.registration)
     for computed in resource_metrics.made(config, stores, live.kubelets):
         table[computed.info.gvr] = routes_of(Scope(computed, schemas, admission, authorizer), live.watches)
     refresh = _gauges(base.metrics, live.watches)
@@ -302,8 +312,9 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
 
     seats, dumps = seats_for(config.serving, stores, stats, base.metrics, supervisor, note)
     health, aggregated = base.health, live.aggregation
-    known = paths.paths_for(listed, address, schemas, health, base.metrics, refresh, believed, issuer, dumps, aggregated)
-    return _Wired(seats, Router(table, known, aggregated.proxy.endpoints), believed, authorizer)
+    documents = paths.Sources(listed, address, schemas, aggregated, custom)
+    known = paths.paths_for(documents, health, base.metrics, refresh, believed, issuer, dumps)
+    return _Wired(seats, Router(table, known, aggregated.proxy.endpoints, custom.routes), believed, authorizer)
 
 
 def _probes(backend: Backend) -> dict[str, Probe]:

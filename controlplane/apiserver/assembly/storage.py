@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.encryption.backend import EncryptedBackend
 from controlplane.apiserver.storage.encryption.interface import KeyUnavailableError
 from controlplane.apiserver.storage.forms.backend import FormsBackend
-from controlplane.apiserver.storage.interface import Backend, StorageUnavailableError
+from controlplane.apiserver.storage.interface import Backend, Collection, StorageUnavailableError
 
 KEY_SECONDS = 1.0  # between two tries to load what is encrypted
 _log = logs.get(__name__)
@@ -86,13 +86,25 @@ async def open_backend(config: Storage) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """Started caches by key prefix."""
+    """Caches by key prefix. Those of built-in kinds are started; custom resources come and go."""
 
     by_prefix: dict[str, Cacher]
+    feed_of: Callable[[ResourceInfo], Feed]
+
+    def add(self, info: ResourceInfo, collection: Collection) -> Cacher:
+        """A cache that is not started yet, in place of the one that may have been there."""
+        cache = self.by_prefix[collection.prefix] = Cacher(self.feed_of(info), collection)
+        return cache
+
+    def remove(self, cache: Cacher) -> None:
+        """Close a cache; nobody needs it any more."""
+        cache.close()
+        if self.by_prefix.get(cache.collection.prefix) is cache:
+            del self.by_prefix[cache.collection.prefix]
 
     async def catch_up(self) -> None:
         """Read what could not be read so far, with the keys that there are now."""
-        for cache in self.by_prefix.values():
+        for cache in list(self.by_prefix.values()):
             try:
                 await cache.catch_up()
             except StorageUnavailableError as error:
@@ -115,7 +127,7 @@ async def running_caches(stores: Stores, strategies: Iterable[Strategy]) -> Asyn
                 await _start(cache)
             for feed in feeds.values():
                 feed.forget_recent()
-            yield Caches(caches)
+            yield Caches(caches, lambda info: feeds[stores.of(info)])
         finally:
             for task in following:
                 task.cancel()

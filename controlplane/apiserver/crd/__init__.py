@@ -1,1 +1,1 @@
-"""Custom resources: kinds that a CustomResourceDefinition describes and this server then serves."""
+"""Custom resources: what a CustomResourceDefinition makes the server answer. ``registration`` is the door."""

@@ -9,6 +9,7 @@ from apimachinery.codecs import json, negotiate, yaml
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.schema import Schemas, StructSchema
 from controlplane.apiserver.endpoints.options import IGNORE, STRICT
+from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.wire.call import Call
 
 Object = dict[str, Any]
@@ -18,11 +19,12 @@ LIMIT = 3 * 1024 * 1024
 NODES = 120_000  # keys and values; what fits into the limit and is worth storing has far fewer
 APART = 128 * 1024
 ACCEPTED = negotiate.BODIES
+TEXTS = (negotiate.JSON, negotiate.YAML)
 
 
 async def read(call: Call, limit: int = LIMIT) -> bytes:
     """The whole body. Raises 413 past ``limit``, before reading it when the client says how long it is."""
-    data = await _read(call, limit)
+    data = await _received(call, limit)
     if len(data) > NODES:
         await _check_nodes(call, data)
     if call.record is not None:
@@ -30,7 +32,7 @@ async def read(call: Call, limit: int = LIMIT) -> bytes:
     return data
 
 
-async def _read(call: Call, limit: int) -> bytes:
+async def _received(call: Call, limit: int) -> bytes:
     http = call.http
     declared = call.headers.get("Content-Length")
     if declared is not None and declared.isdecimal() and int(declared) > limit:
@@ -78,6 +80,21 @@ async def read_object(
     media_type = negotiate.body_type(call.headers.get("Content-Type", ""), ACCEPTED)
     data = await read(call)
     decoded = await apart(data, lambda: scheme.decode(data, media_type, expected, schemas, schema=schema))
+    return _read(call, decoded, field_validation)
+
+
+async def read_own(call: Call, scope: Scope, field_validation: str) -> Object:
+    """The body as an object of the resource itself."""
+    normalize = scope.strategy.normalize
+    if normalize is None:
+        return await read_object(call, scope.info.gvk, scope.schemas, field_validation)
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), TEXTS)
+    data = await read(call)
+    decoded = await apart(data, lambda: scheme.decode_own(data, media_type, scope.info.gvk, normalize))
+    return _read(call, decoded, field_validation)
+
+
+def _read(call: Call, decoded: scheme.Decoded, field_validation: str) -> Object:
     report_strict(call, decoded, field_validation)
     obj = decoded.obj
     if not isinstance(obj.get("metadata"), dict):

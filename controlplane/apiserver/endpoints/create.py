@@ -2,7 +2,7 @@
 
 from controlplane.apiserver.admission.interface import CREATE
 from controlplane.apiserver.endpoints import managers, owners
-from controlplane.apiserver.endpoints.body import match_namespace, read_object
+from controlplane.apiserver.endpoints.body import match_namespace, read_own
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
@@ -12,7 +12,7 @@ from controlplane.apiserver.wire.reply import Reply
 
 async def create(call: Call, scope: Scope) -> Reply:
     options = write_options(call.query, "CreateOptions", call.headers.get("User-Agent", ""))
-    obj = await read_object(call, scope.info.gvk, scope.schemas, options.field_validation)
+    obj = await read_own(call, scope, options.field_validation)
     match_namespace(obj, call.info.namespace if scope.info.namespaced else "")
     if scope.info.namespaced:
         obj["metadata"]["namespace"] = call.info.namespace

@@ -41,8 +41,11 @@ def _kind_at(strategy: Strategy, subresource: str, whole: bool) -> GroupVersionK
 
 
 def _settle(strategy: Strategy | None, kind: GroupVersionKind, schemas: Schemas) -> Callable[[Object], None]:
+    own = strategy.normalize if strategy is not None else None
+
     def settle(obj: Object) -> None:
-        if found := check.normalize(obj, schemas.of(kind)).type_errors:
+        findings = own(obj) if own is not None else check.normalize(obj, schemas.of(kind))
+        if found := findings.type_errors:
             raise ValueError(found[0])
         if strategy is not None:
             if not isinstance(obj.get("metadata"), dict):
@@ -62,6 +65,8 @@ def _leave(obj: Object) -> None:
 
 
 def _conversion(given: Strategy, wanted: Strategy) -> Change:
+    if (ask := given.convert) is not None:
+        return lambda obj: ask(obj, wanted.info.gvk.version)
     change = conversion(given, wanted)
 
     async def convert(obj: Object) -> Object:

@@ -131,9 +131,11 @@ def joined(scope: Scope, found: ListResult) -> bytes:
 
 async def _packed_as(scope: Scope, found: ListResult, wanted: MediaType) -> Pieces | None:
     """The list, or a list of its metadata, as protobuf; None where there is no such message."""
-    group, version, kind = scope.info.gvk
+    group, version, _ = scope.info.gvk
     if not wanted.as_kind:
-        return await packed(found, GroupVersionKind(group, version, f"{kind}List"), "protobuf", lambda entry: entry.decode())
+        return await packed(
+            found, GroupVersionKind(group, version, scope.info.collection_kind), "protobuf", lambda entry: entry.decode()
+        )
     if wanted.as_kind != PARTIAL_LIST:
         return None
     gvk = GroupVersionKind("meta.k8s.io", "v1", PARTIAL_LIST)
@@ -221,7 +223,9 @@ def _head(scope: Scope, found: ListResult) -> bytes:
         metadata += f',"continue":"{found.continue_token}"'
         if found.remaining is not None:
             metadata += f',"remainingItemCount":{found.remaining}'
-    return f'{{"kind":"{gvk.kind}List","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['.encode()
+    return (
+        f'{{"kind":"{scope.info.collection_kind}","apiVersion":"{gvk.api_version}","metadata":{{{metadata}}},"items":['.encode()
+    )
 
 
 def _in_yaml(scope: Scope, found: ListResult) -> Form:
@@ -229,14 +233,14 @@ def _in_yaml(scope: Scope, found: ListResult) -> Form:
     gvk = scope.info.gvk
     none = not found.entries and found.rest is None
     lead = to_yaml({"apiVersion": gvk.api_version}) + (b"items: []\n" if none else b"items:\n")
-    tail = to_yaml({"kind": f"{gvk.kind}List", "metadata": _metadata(found)})
-    return Form(lead, lambda entry: to_yaml([_without_type(entry.decode())]), tail, b"", negotiate.YAML, 1)
+    tail = to_yaml({"kind": scope.info.collection_kind, "metadata": _metadata(found)})
+    return Form(lead, lambda entry: to_yaml([orjson.loads(entry.item)]), tail, b"", negotiate.YAML, 1)
 
 
 def _indented(scope: Scope, found: ListResult) -> Form:
     """JSON for people."""
     gvk = scope.info.gvk
-    value = {"kind": f"{gvk.kind}List", "apiVersion": gvk.api_version, "metadata": _metadata(found), "items": []}
+    value = {"kind": scope.info.collection_kind, "apiVersion": gvk.api_version, "metadata": _metadata(found), "items": []}
     whole = orjson.dumps(value, option=orjson.OPT_INDENT_2)
     if not found.entries and found.rest is None:
         return Form(whole, _indented_item, b"", b"")
@@ -244,13 +248,9 @@ def _indented(scope: Scope, found: ListResult) -> Form:
 
 
 def _indented_item(entry: Entry) -> bytes:
-    shown = orjson.dumps(_without_type(entry.decode()), option=orjson.OPT_INDENT_2)
+    shown = orjson.dumps(orjson.loads(entry.item), option=orjson.OPT_INDENT_2)
     return b"\n    " + shown.replace(b"\n", b"\n    ")
 
 
 def _metadata(found: ListResult) -> dict[str, Any]:
     return {"resourceVersion": str(found.revision), **_paging(found)}
-
-
-def _without_type(obj: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}

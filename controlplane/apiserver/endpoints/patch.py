@@ -34,7 +34,7 @@ async def patch_status(call: Call, scope: Scope) -> Reply:
 
 async def apply_to(call: Call, scope: Scope, write: Write, narrow: Callable[[Object, Object], Object] | None = None) -> Reply:
     """Patch the part of the object that ``write`` names; ``narrow(old, patched)`` keeps of the result what may change."""
-    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), negotiate.PATCHES)
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), scope.strategy.patches)
     options = write_options(call.query, "PatchOptions", call.headers.get("User-Agent", ""))
     check_options(media_type, options, call)
     data = await read(call)
@@ -110,11 +110,14 @@ def _check_result(call: Call, scope: Scope, new: Object, options: WriteOptions, 
     if (new.get("apiVersion"), new.get("kind")) != (gvk.api_version, gvk.kind):
         claimed = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
         raise _unusable(new, f"converting ({claimed}) to ({gvk.api_version}, Kind={gvk.kind}): unknown conversion")
-    wrong = check.type_errors(new, scope.schema)
-    if wrong:
+    own = scope.strategy.normalize
+    if own is None and (wrong := check.type_errors(new, scope.schema)):
         raise _unusable(new, wrong[0])
-    patched = clone(new) if options.field_validation == STRICT else new
-    findings = [*said, *check.normalize(new, scope.schema).unknown]
+    patched = clone(new) if own is not None or options.field_validation == STRICT else new
+    found = scope.normalize(new)
+    if found.type_errors:
+        raise _unusable(patched, found.type_errors[0])
+    findings = [*said, *found.unknown]
     if findings and options.field_validation == STRICT:
         raise _unusable(patched, f"strict decoding error: {', '.join(findings)}")
     if findings and options.field_validation != IGNORE and not reported:
@@ -142,7 +145,11 @@ async def _server_side_apply(call: Call, scope: Scope, write: Write, options: Wr
         raise errors.bad_request(f"Object 'Kind' is missing in '{json.encode(value).decode()}'")
     if value["kind"] == gvk.kind:
         managers.check(scope, value)
-    decoded = await apart(data, lambda: scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas))
+    own = scope.strategy.normalize
+    if own is not None:
+        decoded = await apart(data, lambda: scheme.decode_own(json.encode(value), negotiate.JSON, gvk, own))
+    else:
+        decoded = await apart(data, lambda: scheme.decode(json.encode(value), negotiate.JSON, gvk, scope.schemas))
     strict = decoded.strict + repeated
     if strict and options.field_validation != IGNORE:
         if options.field_validation == STRICT:

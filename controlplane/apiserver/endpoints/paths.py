@@ -72,8 +72,10 @@ def openid_configuration(issuer: str, algorithms: Sequence[str]) -> Object:
 class Paths:
     """Exact paths, and prefixes that end in a slash. ``/`` lists them."""
 
-    def __init__(self, exact: Mapping[str, PathEndpoint], prefixes: Mapping[str, PathEndpoint], listed: Sequence[str]) -> None:
-        self._exact, self._prefixes, self._listed = dict(exact), dict(prefixes), sorted(listed)
+    def __init__(
+        self, exact: Mapping[str, PathEndpoint], prefixes: Mapping[str, PathEndpoint], listed: Callable[[], Sequence[str]]
+    ) -> None:
+        self._exact, self._prefixes, self._listed = dict(exact), dict(prefixes), listed
 
     async def __call__(self, call: Call) -> Answer:
         path = call.path
@@ -85,5 +87,5 @@ class Paths:
                 raise errors.method_not_allowed()
             return await endpoint(call)
         if path in ("", "/", "/index.html") and call.method in ("GET", "HEAD"):
-            return Reply(200, orjson.dumps({"paths": self._listed}))
+            return Reply(200, orjson.dumps({"paths": sorted(self._listed())}))
         raise errors.path_not_found()

@@ -15,6 +15,7 @@ from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.patch import check_options
 from controlplane.apiserver.endpoints.respond import note_stored, value_reply
 from controlplane.apiserver.endpoints.scope import Scope
+from controlplane.apiserver.registry.strategy import Replicas
 from controlplane.apiserver.registry.update import Write
 from controlplane.apiserver.storage.interface import Entry
 from controlplane.apiserver.wire.call import Call
@@ -25,28 +26,48 @@ Object = dict[str, Any]
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
-def scale_of(parent: Object) -> Object:
+class _InSpec:
+    """Where the release's own kinds have their replicas."""
+
+    def spec(self, obj: Object) -> int:
+        return (obj.get("spec") or {}).get("replicas") or 0
+
+    def status(self, obj: Object) -> int:
+        return (obj.get("status") or {}).get("replicas") or 0
+
+    def selector(self, obj: Object) -> str:
+        selector = (obj.get("spec") or {}).get("selector")
+        if not selector:
+            return ""
+        structured = "matchLabels" in selector or "matchExpressions" in selector
+        return str(labels.from_label_selector(selector) if structured else labels.from_map(selector))
+
+    def set(self, obj: Object, replicas: int) -> Object:
+        return {**obj, "spec": {**(obj.get("spec") or {}), "replicas": replicas}}
+
+
+IN_SPEC = _InSpec()
+
+
+def scale_of(parent: Object, replicas: Replicas = IN_SPEC) -> Object:
     """The parent's Scale."""
-    meta, spec, status = parent["metadata"], parent.get("spec") or {}, parent.get("status") or {}
+    meta = parent["metadata"]
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if name in meta}
     made: Object = {"apiVersion": SCALE.api_version, "kind": "Scale", "metadata": kept, "spec": {}, "status": {}}
-    if spec.get("replicas"):
-        made["spec"]["replicas"] = spec["replicas"]
-    made["status"]["replicas"] = status.get("replicas") or 0
-    selector = spec.get("selector")
-    if selector:
-        structured = "matchLabels" in selector or "matchExpressions" in selector
-        parsed = labels.from_label_selector(selector) if structured else labels.from_map(selector)
-        made["status"]["selector"] = str(parsed)
+    if wanted := replicas.spec(parent):
+        made["spec"]["replicas"] = wanted
+    made["status"]["replicas"] = replicas.status(parent)
+    if selector := replicas.selector(parent):
+        made["status"]["selector"] = selector
     return made
 
 
-def _answer(call: Call, entry: Entry) -> Reply:
-    return value_reply(call, scale_of(entry.decode()))
+def _answer(call: Call, scope: Scope, entry: Entry) -> Reply:
+    return value_reply(call, scale_of(entry.decode(), scope.strategy.replicas or IN_SPEC))
 
 
 async def get_scale(call: Call, scope: Scope) -> Reply:
-    return _answer(call, await scope.store.get(call.info.namespace, call.info.name, call.query.get("resourceVersion", "")))
+    return _answer(call, scope, await scope.store.get(call.info.namespace, call.info.name, call.query.get("resourceVersion", "")))
 
 
 async def update_scale(call: Call, scope: Scope) -> Reply:
@@ -57,7 +78,7 @@ async def update_scale(call: Call, scope: Scope) -> Reply:
 
 
 async def patch_scale(call: Call, scope: Scope) -> Reply:
-    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), negotiate.PATCHES[:3])
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), _patches(scope))
     check_options(media_type, write_options(call.query, "PatchOptions"), call)
     value = json.decode(await read(call))
     schema = scope.schemas.of(SCALE)
@@ -72,16 +93,20 @@ async def patch_scale(call: Call, scope: Scope) -> Reply:
     return await _store(call, scope, patched)
 
 
+def _patches(scope: Scope) -> tuple[str, ...]:
+    return tuple(each for each in scope.strategy.patches if each != negotiate.APPLY_YAML)
+
+
 async def _store(call: Call, scope: Scope, make: Any) -> Reply:
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
+    where = scope.strategy.replicas or IN_SPEC
 
     async def change(old: Object) -> Object:
-        held = scale_of(old)
+        held = scale_of(old, where)
         wanted = make(held)
         _check_types(scope, wanted)
         await scope.admission.mutate(scope.attributes(call, UPDATE, wanted, held, options.dry_run, SCALE))
-        replicas = _replicas(call, wanted)
-        new: Object = {**old, "metadata": dict(old["metadata"]), "spec": {**(old.get("spec") or {}), "replicas": replicas}}
+        new = {**where.set(old, _replicas(call, wanted)), "metadata": dict(old["metadata"])}
         version = wanted["metadata"].get("resourceVersion")
         if version:
             new["metadata"]["resourceVersion"] = version
@@ -92,13 +117,13 @@ async def _store(call: Call, scope: Scope, make: Any) -> Reply:
         return new
 
     async def admit(new: Object, old: Object | None) -> None:
-        shown = scale_of(new), scale_of(old or {})
+        shown = scale_of(new, where), scale_of(old or {}, where)
         await scope.admission.validate(scope.attributes(call, UPDATE, *shown, options.dry_run, SCALE))
 
     write = Write("scale", lambda ctx, new, old: scope.strategy.validate_update(ctx, new, old))
     entry, _ = await scope.store.update(scope.context(call, options), change, admit, write)
     note_stored(call, entry)
-    return _answer(call, entry)
+    return _answer(call, scope, entry)
 
 
 def _check_types(scope: Scope, wanted: Object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from apimachinery.gvk import GroupVersion, GroupVersionKind
 from apimachinery.patch.versions import OtherVersion, OtherVersions
-from apimachinery.schema import Schemas, StructSchema
+from apimachinery.schema import Schemas, StructSchema, check
 from component.featuregates import Gates
 from component.features import DEFAULTS
 from controlplane.apiserver.admission.chain import AdmissionChain
@@ -45,7 +45,13 @@ class Scope:
     @cached_property
     def schema(self) -> StructSchema:
         """Compiled when the first write or patch of the kind needs it."""
-        return self.schemas.of(self.info.gvk)
+        own = self.strategy.own_schema
+        return own() if own is not None else self.schemas.of(self.info.gvk)
+
+    def normalize(self, obj: Object) -> check.Findings:
+        """See ``schema.check.normalize``."""
+        own = self.strategy.normalize
+        return own(obj) if own is not None else check.normalize(obj, self.schema)
 
     @cached_property
     def other_versions(self) -> OtherVersions:

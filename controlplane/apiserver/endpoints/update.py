@@ -5,7 +5,7 @@ from typing import Any
 from apimachinery.meta import clone
 from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers, owners
-from controlplane.apiserver.endpoints.body import match_name, read_object
+from controlplane.apiserver.endpoints.body import match_name, read_own
 from controlplane.apiserver.endpoints.options import write_options
 from controlplane.apiserver.endpoints.respond import note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
@@ -27,7 +27,7 @@ async def update_status(call: Call, scope: Scope) -> Reply:
 async def replace(call: Call, scope: Scope, write: Write) -> Reply:
     """The body takes the place of what is stored, as far as ``write`` allows."""
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
-    body = await read_object(call, scope.info.gvk, scope.schemas, options.field_validation)
+    body = await read_own(call, scope, options.field_validation)
     match_name(body, call.info.name, call.info.namespace if scope.info.namespaced else "")
     if scope.info.namespaced:
         body["metadata"]["namespace"] = call.info.namespace

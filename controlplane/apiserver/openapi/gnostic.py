@@ -3,6 +3,7 @@
 Field numbers are those of github.com/google/gnostic ``openapiv2/OpenAPIv2.proto``. Only what ``v2`` writes is encoded.
 """
 
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,15 +15,14 @@ Object = Mapping[str, Any]
 def encode(document: Object) -> bytes:
     """The wire form of a document that ``v2`` built."""
     info = document["info"]
-    paths = b"".join(_message(2, _text(1, path) + _message(2, _path_item(item))) for path, item in document["paths"].items())
-    return b"".join(
-        (
-            _text(1, document["swagger"]),
-            _message(2, _text(1, info["title"]) + _text(2, info["version"])),
-            _message(8, paths),
-            _message(9, _named_schemas(document["definitions"])),
-        )
-    )
+    head = _text(1, document["swagger"]) + _message(2, _text(1, info["title"]) + _text(2, info["version"]))
+    return head + more(document["paths"], document["definitions"])
+
+
+def more(paths: Object, definitions: Object) -> bytes:
+    """Further paths and definitions: appended to an encoded document they are part of it, as protobuf merges messages."""
+    items = b"".join(_message(2, _text(1, path) + _message(2, _path_item(item))) for path, item in paths.items())
+    return _message(8, items) + _message(9, _named_schemas(definitions))
 
 
 def _varint(number: int) -> bytes:
@@ -106,15 +106,43 @@ def _parameter(each: Object) -> bytes:
     return _message(2, _message(3, head + _text(6, each["type"]) + _true(20, bool(each.get("uniqueItems")))))
 
 
+_VALIDATIONS = (  # of custom resources; the release's own definitions have none
+    ("multipleOf", 6, "double"),
+    ("maximum", 7, "double"),
+    ("exclusiveMaximum", 8, "bool"),
+    ("minimum", 9, "double"),
+    ("exclusiveMinimum", 10, "bool"),
+    ("maxLength", 11, "int"),
+    ("minLength", 12, "int"),
+    ("pattern", 13, "text"),
+    ("maxItems", 14, "int"),
+    ("minItems", 15, "int"),
+    ("uniqueItems", 16, "bool"),
+    ("maxProperties", 17, "int"),
+    ("minProperties", 18, "int"),
+)
+
+
+def _validation(number: int, kind: str, value: Any) -> bytes:
+    if kind == "text":
+        return _text(number, value)
+    if kind == "double":
+        return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return _varint(number << 3) + _varint(int(value)) if value else b""
+
+
 def _named_schemas(schemas: Object) -> bytes:
     return b"".join(_message(1, _text(1, name) + _message(2, _schema(schema))) for name, schema in schemas.items())
 
 
 def _schema(schema: Object) -> bytes:
-    parts = [_text(1, schema.get("$ref", "")), _text(2, schema.get("format", "")), _text(4, schema.get("description", ""))]
+    parts = [_text(1, schema.get("$ref", "")), _text(2, schema.get("format", ""))]
+    parts += [_text(3, schema.get("title", "")), _text(4, schema.get("description", ""))]
     if "default" in schema:
         parts.append(_message(5, _any(schema["default"])))
+    parts += [_validation(number, kind, schema[name]) for name, number, kind in _VALIDATIONS if name in schema]
     parts.append(_texts(19, schema.get("required", ())))
+    parts += [_message(20, _any(value)) for value in schema.get("enum", ())]
     if "additionalProperties" in schema:
         extra = schema["additionalProperties"]
         parts.append(_message(21, _true(2, extra) if isinstance(extra, bool) else _message(1, _schema(extra))))
@@ -124,5 +152,7 @@ def _schema(schema: Object) -> bytes:
         parts.append(_message(23, _message(1, _schema(schema["items"]))))
     if "properties" in schema:
         parts.append(_message(25, _named_schemas(schema["properties"])))
+    if "example" in schema:
+        parts.append(_message(30, _any(schema["example"])))
     parts.append(_extensions(31, schema))
     return b"".join(parts)

@@ -5,11 +5,10 @@ Everything follows from a resource's verbs and subresources; only the parameters
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from apimachinery.codecs import negotiate
 from apimachinery.gvk import GroupVersionKind
-from apimachinery.schema import Schemas
 from apimachinery.schema.loader import META
 from controlplane.apiserver.discovery import Listed, SubresourceInfo
 from controlplane.apiserver.registry.strategy import ResourceInfo
@@ -134,7 +133,20 @@ _LOG_PARAMETERS = (
 )
 
 
-def paths(resources: Sequence[Listed], schemas: Schemas) -> Iterator[PathItem]:
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class Definitions(Protocol):
+    """What kinds are called among the definitions of a document."""
+
+    def has(self, gvk: GroupVersionKind) -> bool: ...
+
+    def of(self, gvk: GroupVersionKind) -> Named: ...
+
+
+def paths(resources: Sequence[Listed], schemas: Definitions) -> Iterator[PathItem]:
     """Every path of the resources, except the two group roots. Kinds without a schema are left out."""
     for each in resources:
         if schemas.has(each.info.gvk):
@@ -144,8 +156,9 @@ def paths(resources: Sequence[Listed], schemas: Schemas) -> Iterator[PathItem]:
 class _Resource:
     """Writes down the paths of one resource."""
 
-    def __init__(self, listed: Listed, schemas: Schemas) -> None:
+    def __init__(self, listed: Listed, schemas: Definitions) -> None:
         self.info: ResourceInfo = listed.info
+        self.patches = listed.patches
         self.subresources = listed.subresources
         self.schemas = schemas
         self.kind = self.info.gvk
@@ -204,7 +217,7 @@ class _Resource:
 
     def list_operation(self, identifier: str) -> Operation:
         kind = self.kind
-        listed = GroupVersionKind(kind.group, kind.version, f"{kind.kind}List")
+        listed = GroupVersionKind(kind.group, kind.version, self.info.collection_kind)
         return self.operation(
             "get",
             "list",
@@ -259,7 +272,7 @@ class _Resource:
             answer=definition,
             body=PATCH,
             codes=(200, 201),
-            consumes=negotiate.PATCHES,
+            consumes=self.patches,
             parameters=(*_WRITE, "force"),
         )
 

@@ -1,10 +1,13 @@
 """OpenAPI v2: one document for everything, as JSON and as the protobuf that older kubectl insists on for validation.
 
 ``routing`` answers ``/openapi/v2`` with ``json()`` or ``protobuf()``, by the ``Accept`` header. Both are built on first use,
-in the caller's thread (hundreds of milliseconds: not on the event loop), and kept compressed.
+in the caller's thread (hundreds of milliseconds: not on the event loop), and kept compressed. Built-in resources stay what they
+are: when custom resources change, only their pieces are made anew, each once, and joined with the rest.
 """
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -12,6 +15,8 @@ import orjson
 from apimachinery.schema import Schemas
 from controlplane.apiserver.discovery import Listed
 from controlplane.apiserver.openapi import definitions, gnostic, operations
+from controlplane.apiserver.openapi.custom import Kind, Names
+from controlplane.apiserver.openapi.custom import definitions as custom_definitions
 from controlplane.apiserver.openapi.document import Document, pack
 
 Object = dict[str, Any]
@@ -24,25 +29,71 @@ _REF = definitions.V2.prefix
 _BEARER = {"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One custom resource, compressed: members of ``paths`` and of ``definitions`` in JSON, and both as protobuf."""
+
+    paths: bytes
+    definitions: bytes
+    protobuf: bytes
+
+
 class OpenAPIV2:
     """The document of one set of resources in both encodings."""
 
-    def __init__(self, resources: Sequence[Listed], schemas: Schemas, version: str) -> None:
+    def __init__(
+        self, resources: Sequence[Listed], schemas: Schemas, version: str, custom: Callable[[], Sequence[Kind]] = tuple
+    ) -> None:
+        """``custom`` gives the custom resources of the moment."""
         self._resources = resources
         self._schemas = schemas
         self._version = version
-        self._documents: dict[str, Document] = {}
+        self._custom = custom
+        self._fixed: dict[str, tuple[bytes, ...]] = {}  # of built-in resources: what never changes, compressed
+        self._pieces: dict[tuple[object, ...], _Piece] = {}  # of custom ones
+        self._documents: dict[str, tuple[object, Document]] = {}
 
     def json(self) -> Document:
-        return self._cached(JSON, lambda: orjson.dumps(self._build()))
+        return self._cached(JSON, self._json)
 
     def protobuf(self) -> Document:
-        return self._cached(PROTOBUF, lambda: gnostic.encode(self._build()))
+        return self._cached(PROTOBUF, self._protobuf)
 
-    def _cached(self, content_type: str, build: Any) -> Document:
+    def _cached(self, content_type: str, build: Callable[[Sequence[_Piece]], bytes]) -> Document:
+        kinds = self._custom()
+        made_from = tuple(kind.key for kind in kinds)
         found = self._documents.get(content_type)
+        if found is None or found[0] != made_from:
+            pieces = {kind.key: self._pieces.get(kind.key) or _piece(kind, self._schemas) for kind in kinds}
+            self._pieces = pieces
+            found = self._documents[content_type] = made_from, pack(build(list(pieces.values())), content_type)
+        return found[1]
+
+    def _json(self, pieces: Sequence[_Piece]) -> bytes:
+        paths, definitions = self._fixed_parts(JSON)
+        parts = [paths, *(each.paths for each in pieces)]
+        more = [*(each.definitions for each in pieces), definitions]
+        first, second = (b",".join(map(zlib.decompress, each)) for each in (parts, more))
+        return b'%b},"definitions":{%b}' % (first, second)
+
+    def _protobuf(self, pieces: Sequence[_Piece]) -> bytes:
+        (fixed,) = self._fixed_parts(PROTOBUF)
+        return b"".join(map(zlib.decompress, [fixed, *(each.protobuf for each in pieces)]))
+
+    def _fixed_parts(self, content_type: str) -> tuple[bytes, ...]:
+        """For JSON the document up to the end of its paths, and from its first definition on."""
+        found = self._fixed.get(content_type)
         if found is None:
-            found = self._documents[content_type] = pack(build(), content_type)
+            whole = self._build()
+            parts: tuple[bytes, ...]
+            if content_type == PROTOBUF:
+                parts = (gnostic.encode(whole),)
+            else:
+                definitions = orjson.dumps(whole.pop("definitions"))
+                paths = orjson.dumps(whole.pop("paths"))
+                head = orjson.dumps(whole).removesuffix(b"}")
+                parts = b'%b,"paths":%b' % (head, paths.removesuffix(b"}")), definitions.removeprefix(b"{")
+            found = self._fixed[content_type] = tuple(zlib.compress(part, 4) for part in parts)
         return found
 
     def _build(self) -> Object:
@@ -55,6 +106,14 @@ class OpenAPIV2:
             "securityDefinitions": {"BearerToken": _BEARER},
             "security": [{"BearerToken": []}],
         }
+
+
+def _piece(kind: Kind, schemas: Schemas) -> _Piece:
+    items = operations.paths([kind.listed], Names(schemas, [kind]))
+    paths = {item.path: _path_item(item) for item in items}
+    described = custom_definitions(kind, definitions.V2)
+    inner = [orjson.dumps(each).removeprefix(b"{").removesuffix(b"}") for each in (paths, described)]
+    return _Piece(*(zlib.compress(part, 4) for part in (*inner, gnostic.more(paths, described))))
 
 
 def _path_item(item: operations.PathItem) -> Object:

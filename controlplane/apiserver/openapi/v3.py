@@ -5,14 +5,18 @@ thread and takes tens of milliseconds: not on the event loop. Two threads may bu
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from apimachinery.schema import Schemas
+from apimachinery.schema.loader import META
 from controlplane.apiserver.discovery import Listed
 from controlplane.apiserver.openapi import definitions, operations
+from controlplane.apiserver.openapi.custom import Kind, Names
+from controlplane.apiserver.openapi.custom import definitions as custom_definitions
 from controlplane.apiserver.openapi.document import Document, pack
 
 Object = dict[str, Any]
@@ -21,54 +25,87 @@ JSON = "application/json"
 _REF = definitions.V3.prefix
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Present:
+    """What is described now, by path. ``made_from`` is what ``custom`` gave."""
+
+    made_from: Sequence[Kind]
+    by_path: dict[str, list[Listed]]
+    kinds: dict[str, list[Kind]]
+
+
 class OpenAPIV3:
     """The documents of one set of resources."""
 
-    def __init__(self, resources: Sequence[Listed], schemas: Schemas, version: str) -> None:
-        """``version`` is the server's git version, such as ``v1.36.0``."""
+    def __init__(
+        self, resources: Sequence[Listed], schemas: Schemas, version: str, custom: Callable[[], Sequence[Kind]] = tuple
+    ) -> None:
+        """``version`` is the server's git version, such as ``v1.36.0``. ``custom`` gives the custom resources of the moment, the
+        same sequence as long as they are the same."""
         self._schemas = schemas
         self._version = version
-        self._by_path: dict[str, list[Listed]] = {}
+        self._custom = custom
+        self._fixed: dict[str, list[Listed]] = {}
         for each in resources:
-            self._by_path.setdefault(_path_of(each), []).append(each)
-        self._documents: dict[str, Document] = {}
+            self._fixed.setdefault(_path_of(each), []).append(each)
+        self._present = _Present((), dict(self._fixed), {})
+        self._documents: dict[str, tuple[str, Document]] = {}
+
+    def _now(self) -> "_Present":
+        kinds = self._custom()
+        if self._present.made_from is not kinds:
+            by_path = {path: list(found) for path, found in self._fixed.items()}
+            at: dict[str, list[Kind]] = {}
+            for kind in kinds:
+                by_path.setdefault(_path_of(kind.listed), []).append(kind.listed)
+                at.setdefault(_path_of(kind.listed), []).append(kind)
+            self._present = _Present(kinds, by_path, at)
+            self._documents = {path: found for path, found in self._documents.items() if path in by_path}
+        return self._present
 
     def index(self) -> Document:
         """``/openapi/v3``: where each document is. The hash in a URL changes when the document does."""
-        return self._cached("", lambda: orjson.dumps({"paths": {path: self._entry(path) for path in sorted(self._by_path)}}))
+        entries = {path: self._entry(path) for path in sorted(self._now().by_path)}
+        return pack(orjson.dumps({"paths": entries}), JSON)
 
     def document(self, path: str) -> Document | None:
         """The document of ``api/v1`` or ``apis/apps/v1``; None for anything not served."""
-        if path not in self._by_path:
+        wanted = self.hash(path)
+        if wanted is None:
             return None
-        return self._cached(path, lambda: orjson.dumps(self._build(path)))
+        found = self._documents.get(path)
+        if found is None or found[0] != wanted:
+            found = self._documents[path] = wanted, pack(orjson.dumps(self._build(path)), JSON)
+        return found[1]
 
     def hash(self, path: str) -> str | None:
         """Of what a document is made from: making all documents only to hash them would cost every first client a second.
         None for anything not served."""
-        if path not in self._by_path:
+        present = self._now()
+        if path not in present.by_path:
             return None
-        made_from = repr((self._version, [repr(each) for each in self._by_path[path]]))
+        kinds = [kind.key for kind in present.kinds.get(path, ())]
+        made_from = repr((self._version, [repr(each) for each in present.by_path[path]], kinds))
         return hashlib.sha256(made_from.encode()).hexdigest().upper()
 
     def _entry(self, path: str) -> Object:
         return {"serverRelativeURL": f"/openapi/v3/{path}?hash={self.hash(path)}"}
 
-    def _cached(self, key: str, build: Any) -> Document:
-        found = self._documents.get(key)
-        if found is None:
-            found = self._documents[key] = pack(build(), JSON)
-        return found
-
     def _build(self, path: str) -> Object:
-        items = list(operations.paths(self._by_path[path], self._schemas))
+        present = self._now()
+        kinds = present.kinds.get(path, [])
+        items = list(operations.paths(present.by_path[path], Names(self._schemas, kinds)))
+        own = {name: body for kind in kinds for name, body in custom_definitions(kind, definitions.V3).items()}
+        roots = operations.roots(items) - own.keys()
+        if own:
+            roots |= {META + "ObjectMeta", META + "ListMeta"}
         security = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token"}}
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": self._version},
             "paths": {f"/{path}/": _root(path), **{item.path: _path_item(item) for item in sorted(items, key=lambda i: i.path)}},
             "components": {
-                "schemas": definitions.describe(operations.roots(items), self._schemas, definitions.V3),
+                "schemas": {**own, **definitions.describe(roots, self._schemas, definitions.V3)},
                 "securitySchemes": security,
             },
         }

@@ -18,6 +18,7 @@ Object = dict[str, Any]
 ANNOTATIONS_LIMIT = 256 * 1024
 _META = Path("metadata")
 _GC_FINALIZERS = frozenset({"orphan", "foregroundDeletion"})
+STANDARD_FINALIZERS = _GC_FINALIZERS | {"kubernetes"}
 _IMMUTABLE = "field is immutable"
 
 
@@ -34,8 +35,10 @@ def fill_system_fields(obj: Object, namespace: str, uid: str, now: datetime) -> 
     meta["creationTimestamp"] = format_time(now)
 
 
-def validate(obj: Object, namespaced: bool, name_rule: Callable[[str], list[str]] | None) -> list[FieldError]:
-    """Everything wrong with the metadata of an object about to be stored."""
+def validate(
+    obj: Object, namespaced: bool, name_rule: Callable[[str], list[str]] | None, *, any_finalizer: bool = False
+) -> list[FieldError]:
+    """Everything wrong with the metadata of an object about to be stored. ``any_finalizer``: they need no domain."""
     meta = obj["metadata"]
     found: list[FieldError] = []
     rule = name_rule or names.is_dns1123_subdomain
@@ -58,11 +61,15 @@ def validate(obj: Object, namespaced: bool, name_rule: Callable[[str], list[str]
             found += [fieldpath.invalid(_META / "namespace", namespace, text) for text in names.is_dns1123_label(namespace)]
     elif namespace:
         found.append(fieldpath.forbidden(_META / "namespace", "not allowed on this type"))
-    found += _labels(meta.get("labels") or {})
-    found += _annotations(meta.get("annotations") or {})
+    found += validate_maps(meta)
     found += _owners(meta.get("ownerReferences") or [])
-    found += _finalizers(meta.get("finalizers") or [])
+    found += _finalizers(meta.get("finalizers") or [], any_name=any_finalizer)
     return found
+
+
+def validate_maps(meta: Object) -> list[FieldError]:
+    """Everything wrong with labels and annotations."""
+    return _labels(meta.get("labels") or {}) + _annotations(meta.get("annotations") or {})
 
 
 def _masked(prefix: str) -> str:
@@ -112,12 +119,14 @@ def _owners(owners: list[Object]) -> list[FieldError]:
     return found
 
 
-def _finalizers(finalizers: list[str]) -> list[FieldError]:
+def _finalizers(finalizers: list[str], *, any_name: bool) -> list[FieldError]:
     path = _META / "finalizers"
     found = []
     for position, finalizer in enumerate(finalizers):
         found += [fieldpath.invalid(path.index(position), finalizer, text) for text in names.is_qualified_name(finalizer)]
-        if not names.is_qualified_name(finalizer) and "/" not in finalizer and finalizer not in (*_GC_FINALIZERS, "kubernetes"):
+        if any_name or finalizer in STANDARD_FINALIZERS:
+            continue
+        if not names.is_qualified_name(finalizer) and "/" not in finalizer:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             found.append(fieldpath.invalid(path.index(position), finalizer, text))
     if set(finalizers) >= _GC_FINALIZERS:

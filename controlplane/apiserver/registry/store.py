@@ -88,6 +88,7 @@ class Store:
         self.objects = objects
         self.prefix = naming.prefix_of(strategy.stored_as or strategy.info)
         self._choose, self._new_uid = choose, new_uid
+        self._converts = strategy.stored_as is not None
 
     # ------------------------------------------------------------------ reading
 
@@ -99,17 +100,31 @@ class Store:
             entry = await self.objects.get(self.key(namespace, name), resource_version)
         except KeyError:
             raise self.not_found(name) from None
-        return converted(entry, self.strategy)
+        return await self.shown(entry) if self._converts else entry
 
     async def list(self, namespace: str, options: ListOptions) -> ListResult:
         found = await self.objects.list(naming.collection(self.prefix, namespace), options)
-        if self.strategy.stored_as is None:
+        if not self._converts:
             return found
         return converted_list(found, self.strategy)
 
     async def watch(self, namespace: str, options: WatchOptions) -> Watch:
         watch = await self.objects.watch(naming.collection(self.prefix, namespace), options)
         return converting_watch(watch, self.strategy)
+
+    # ------------------------------------------------------------------ versions
+
+    async def shown(self, entry: Entry) -> Entry:
+        """A stored object in the strategy's own version."""
+        return converted(entry, self.strategy)
+
+    async def kept(self, obj: Object) -> Object:
+        """An object of the strategy's own version in the form that is stored."""
+        return self.strategy.to_stored(obj)
+
+    def is_current(self, entry: Entry) -> bool:
+        """Whether the object is stored in the form in which it would be stored now."""
+        return True
 
     # ------------------------------------------------------------------ creating
 
@@ -141,7 +156,8 @@ class Store:
             obj["metadata"]["generation"] = 1
         strategy.disabled_fields.drop(obj, None)
         strategy.prepare_for_create(ctx, obj)
-        found = rules.validate(obj, self.info.namespaced, strategy.name_is_valid) + strategy.validate(ctx, obj)
+        found = rules.validate(obj, self.info.namespaced, strategy.name_is_valid, any_finalizer=strategy.any_finalizer)
+        found += strategy.validate(ctx, obj)
         if found:
             raise errors.invalid(self.info.gvk.kind, obj["metadata"].get("name") or "", found, self.info.gvk.group)
         ctx.warnings.extend(strategy.warnings(ctx, obj, None))
@@ -154,14 +170,14 @@ class Store:
             allocation = await strategy.allocate(ctx, obj, None)
             if ctx.dry_run:
                 return await self._pretend_insert(key, obj)
-            stored = strategy.to_stored(obj) if strategy.stored_as else obj
+            stored = await self.kept(obj) if self._converts else obj
             try:
                 entry = await self.objects.create(
                     key, stored, ttl=strategy.ttl, conditions=allocation.conditions, also=allocation.operations
                 )
             except ConditionFailedError:
                 continue
-            return converted(entry, strategy)
+            return await self.shown(entry) if self._converts else entry
         raise errors.server_timeout(self.info.plural, "create", 1, self.info.gvk.group)
 
     async def _already_exists(self, ctx: Context, meta: Object) -> errors.StatusError:
@@ -228,7 +244,7 @@ class Store:
     async def _update_once(
         self, ctx: Context, entry: Entry, change: Change, admit: Admit, write: Write, *, may_be_old: bool
     ) -> Entry:
-        shown = converted(entry, self.strategy)
+        shown = await self.shown(entry) if self._converts else entry
         old = shown.decode()
         new = await change(shown.decode())
         if new is None:
@@ -248,9 +264,9 @@ class Store:
         allocation = await strategy.allocate(ctx, new, old)
         if ctx.dry_run:
             return PlainEntry(entry.key, entry.revision, new)
-        stored = strategy.to_stored(new) if strategy.stored_as else new
+        stored = await self.kept(new) if self._converts else new
 
-        unchanged = same_but_for_times(old, new)
+        unchanged = same_but_for_times(old, new) and self.is_current(entry)
 
         def replace(current: Object) -> Object | None:
             if (version := current["metadata"].get("resourceVersion")) != str(entry.revision):
@@ -264,7 +280,7 @@ class Store:
             result = await self.objects.update(entry.key, replace, ttl=strategy.ttl, plan=plan)
         except (ConditionFailedError, KeyError):
             raise _RacedError from None
-        return converted(result, strategy)
+        return await self.shown(result) if self._converts else result
 
     # ------------------------------------------------------------------ deleting
 
@@ -284,7 +300,7 @@ class Store:
         raise errors.server_timeout(self.info.plural, "delete", 1, self.info.gvk.group)
 
     async def _delete_once(self, ctx: Context, entry: Entry, options: Object, admit: Admit) -> Deleted:
-        shown = converted(entry, self.strategy)
+        shown = await self.shown(entry) if self._converts else entry
         old = shown.decode()
         deletion.check_preconditions(
             options, old, lambda why: errors.conflict(self.info.gvk.kind, ctx.name, why, self.info.gvk.group)

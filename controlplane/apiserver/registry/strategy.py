@@ -5,13 +5,16 @@ calls is upstream's: decode, ``default``, mutating admission, ``prepare_*``, ``v
 admission, store. Objects are plain dicts; ``default``, ``prepare_*`` and ``canonicalize`` change ``obj`` in place.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
+from apimachinery.codecs import negotiate
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind, GroupVersionResource
+from apimachinery.schema import StructSchema
+from apimachinery.schema.check import Findings
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.registry.disabled_fields import NONE, DisabledFields
 from controlplane.apiserver.storage.interface import Condition, Operation
@@ -67,10 +70,27 @@ class ResourceInfo:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     deprecation: str = ""  # a warning that every request to the resource carries
+    list_kind: str = ""  # of custom resources, which may call their lists as they like
 
     @property
     def gvr(self) -> GroupVersionResource:
         return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
+
+    @property
+    def collection_kind(self) -> str:
+        return self.list_kind or f"{self.gvk.kind}List"
+
+
+class Replicas(Protocol):
+    """Where an object keeps what its ``/scale`` shows. ``set`` returns a changed copy. Raises StatusError."""
+
+    def spec(self, obj: Object) -> int: ...
+
+    def status(self, obj: Object) -> int: ...
+
+    def selector(self, obj: Object) -> str: ...
+
+    def set(self, obj: Object, replicas: int) -> Object: ...
 
 
 @dataclass(frozen=True)
@@ -113,6 +133,14 @@ class Strategy:
     )
     same_fields = True  # this version has the fields of the stored one, by the same names
     name_is_valid: Callable[[str], list[str]] | None = None  # messages; None is the DNS-1123 subdomain rule
+    any_finalizer = False  # finalizers need no domain in their names
+    # Custom resources bring what others have from the release's schemas: the schema that server-side apply works with, how an
+    # object is brought to its normal form, and the patches that may be sent.
+    own_schema: Callable[[], StructSchema] | None = None
+    normalize: Callable[[Object], Findings] | None = None
+    patches: tuple[str, ...] = negotiate.PATCHES
+    convert: Callable[[Object, str], Awaitable[Object]] | None = None  # to another version, which may have to be asked for
+    replicas: Replicas | None = None  # where they are, when that is not ``spec.replicas``
 
     def default(self, obj: Object) -> None:
         """Fill in what upstream's defaulting functions fill in (also of embedded pod templates)."""

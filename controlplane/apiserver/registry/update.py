@@ -49,7 +49,8 @@ def prepare(strategy: Strategy, ctx: Context, new: Object, old: Object, write: W
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
         found = write.validate(ctx, new, old) if write.validate else []
     info = strategy.info
-    found = rules.validate_update(new, old) + rules.validate(new, info.namespaced, strategy.name_is_valid) + found
+    valid = rules.validate(new, info.namespaced, strategy.name_is_valid, any_finalizer=strategy.any_finalizer)
+    found = rules.validate_update(new, old) + valid + found
     if found:
         raise errors.invalid(info.gvk.kind, ctx.name, found, info.gvk.group)
     ctx.warnings.extend(strategy.warnings(ctx, new, old))

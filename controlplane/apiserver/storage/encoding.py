@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from controlplane.apiserver.storage.interface import Traits
+from controlplane.apiserver.storage.interface import Collection, Traits
 
 _METADATA = b'"metadata":{'
 _START = b'{"metadata":{"resourceVersion":"'
@@ -40,6 +40,7 @@ class StoredEntry:
     """
 
     __slots__ = ("head", "item", "key", "revision", "traits")
+    restored = False
 
     def __init__(self, key: str, value: bytes, revision: int, traits: Traits = NO_TRAITS, head: bytes = b"") -> None:
         at = len(head) if head and value.startswith(head) else value.find(_METADATA)
@@ -79,6 +80,25 @@ class StoredEntry:
 
     def __repr__(self) -> str:
         return f"StoredEntry({self.key!r}, revision={self.revision})"
+
+
+class RestoredEntry(StoredEntry):
+    """An object that is not stored the way it is shown: writing it again is a change, whatever it holds."""
+
+    __slots__ = ()
+    restored = True
+
+    def at(self, revision: int) -> "RestoredEntry":
+        return RestoredEntry(self.key, self.value, revision, self.traits, self.head)
+
+
+def entry_of(collection: Collection, key: str, value: bytes, revision: int, head: bytes = b"") -> StoredEntry:
+    """The entry of a stored value, restored where the collection asks for that; without traits. Raises ValueError."""
+    if collection.restore is not None:
+        obj = orjson.loads(value)
+        if collection.restore(obj):
+            return RestoredEntry(key, encode(obj), revision, head=head)
+    return StoredEntry(key, value, revision, head=head)
 
 
 class PlainEntry:

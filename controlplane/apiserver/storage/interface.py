@@ -228,6 +228,8 @@ class Collection:
 
     ``api_version`` and ``kind`` are those of stored objects (bookmarks carry them). ``indexes`` names fields of Traits
     that clients ask for by equality; ``metadata.name`` and ``metadata.namespace`` need none, keys hold them.
+    ``restore`` brings a stored object to what it is taken for today, in place (custom resources: defaults that came later),
+    and says whether it had to.
     """
 
     prefix: str
@@ -236,6 +238,7 @@ class Collection:
     extract: ExtractTraits
     namespaced: bool = True
     indexes: tuple[str, ...] = ()
+    restore: Callable[[dict[str, Any]], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

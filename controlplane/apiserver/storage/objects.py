@@ -11,7 +11,7 @@ import orjson
 
 from apimachinery import errors
 from controlplane.apiserver.storage import plain_watch, versions
-from controlplane.apiserver.storage.encoding import StoredEntry, encode
+from controlplane.apiserver.storage.encoding import StoredEntry, encode, entry_of
 from controlplane.apiserver.storage.interface import (
     Backend,
     Collection,
@@ -78,7 +78,7 @@ class PlainStore:
                 seen = None  # the refusal may be due to the cache being behind
                 continue
             value = entry.value if new is None else encode(new)
-            if (new is None or self._same(entry, value)) and not await self._outdated(key):
+            if (new is None or self._same(entry, value)) and not entry.restored and not await self._outdated(key):
                 if seen is None or self.backend.exclusive or await self._is_latest(seen):
                     return entry
                 seen = None
@@ -90,7 +90,7 @@ class PlainStore:
                 return StoredEntry(key, value, outcome.revision)
             if _is_same(outcome.current[0], entry):
                 _check_others(wanted, outcome)
-            seen = _entry(_existing(key, outcome.current[0]))
+            seen = self._entry(_existing(key, outcome.current[0]))
 
     async def delete(
         self,
@@ -114,7 +114,7 @@ class PlainStore:
             outcome = await self._commit((Condition(key, entry.revision),), (Delete(key), *also))
             if outcome.succeeded:
                 return entry.at(outcome.revision)
-            seen = _entry(_existing(key, outcome.current[0]))
+            seen = self._entry(_existing(key, outcome.current[0]))
 
     async def _commit(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> Commit:
         try:
@@ -147,7 +147,7 @@ class PlainStore:
     async def get(self, key: str, resource_version: str = "") -> StoredEntry:
         await self._reached(versions.parse_version(resource_version))
         try:
-            return _entry(_existing(key, await self.backend.get(key)))
+            return self._entry(_existing(key, await self.backend.get(key)))
         except StorageUnavailableError as error:
             raise versions.unavailable(error) from error
 
@@ -206,9 +206,12 @@ class PlainStore:
 
     def traced(self, item: KeyValue) -> StoredEntry:
         """The entry of a stored value, with its traits."""
-        entry = _entry(item)
+        entry = self._entry(item)
         entry.traits = self.collection.extract(entry.decode())
         return entry
+
+    def _entry(self, item: KeyValue) -> StoredEntry:
+        return entry_of(self.collection, item.key, item.value, item.mod_revision)
 
     async def _reached(self, revision: int) -> None:
         """A store alone sees everything there is: a revision that is not there yet is not waited for."""
@@ -217,10 +220,6 @@ class PlainStore:
 
     async def watch(self, prefix: str, options: WatchOptions) -> Watch:
         return await plain_watch.open_watch(self, prefix, options)
-
-
-def _entry(item: KeyValue) -> StoredEntry:
-    return StoredEntry(item.key, item.value, item.mod_revision)
 
 
 def _existing(key: str, item: KeyValue | None) -> KeyValue:

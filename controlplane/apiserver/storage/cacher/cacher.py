@@ -25,7 +25,7 @@ from controlplane.apiserver.storage.cacher.recent import RecentLists
 from controlplane.apiserver.storage.cacher.sharing import Sharing
 from controlplane.apiserver.storage.cacher.snapshots import Snapshots
 from controlplane.apiserver.storage.cacher.watcher import Watcher
-from controlplane.apiserver.storage.encoding import StoredEntry, head_of
+from controlplane.apiserver.storage.encoding import StoredEntry, entry_of, head_of
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import (
     UNREADABLE,
@@ -195,8 +195,12 @@ class Cacher:
 
     def _entry(self, key: str, value: bytes, revision: int) -> StoredEntry | None:
         try:
-            entry = StoredEntry(key, value, revision, head=self._head)
-            traits = self.collection.extract(orjson.loads(value))
+            if self.collection.restore is None:
+                entry = StoredEntry(key, value, revision, head=self._head)
+                traits = self.collection.extract(orjson.loads(value))
+            else:
+                entry = entry_of(self.collection, key, value, revision, self._head)
+                traits = self.collection.extract(entry.decode())
         except Exception:
             if value.startswith(UNREADABLE):
                 text = f'unable to transform key "{key}": identity transformer tried to read encrypted data'

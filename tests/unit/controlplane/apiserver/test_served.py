@@ -15,9 +15,6 @@ from controlplane.apiserver.kinds.served import select
 
 ALL = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 WORDS = {"*": ALL, "rw": ("get", "patch", "update")}
-NOT_YET = {  # what is known to be missing, and why it is not listed
-    "apiextensions.k8s.io/v1 customresourcedefinitions": "read-only until custom resources are served",
-}
 
 
 @dataclass
@@ -79,8 +76,6 @@ SERVED = {f"{one.info.gvk.api_version} {one.info.plural}": one for one in listed
 
 @pytest.mark.parametrize("name", sorted(WANTED))
 def test_is_served_as_upstream_serves_it(name: str) -> None:
-    if name in NOT_YET:
-        pytest.xfail(NOT_YET[name])
     assert name in SERVED
     assert described(SERVED[name]) == WANTED[name]
 

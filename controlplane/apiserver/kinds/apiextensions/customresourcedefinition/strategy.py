@@ -6,6 +6,7 @@ from typing import Any
 
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
+from controlplane.apiserver.crd import conditions
 from controlplane.apiserver.crd.structural import formats
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition import unions, validation
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition.internal import parts_of, schema_of
@@ -23,12 +24,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         False,
         ("crd", "crds"),
         ("api-extensions",),
-        verbs=("get", "list", "watch"),
     )
     columns = (NAME, Column("Created At", "date", description="When the definition was made."))
     has_status = True
     has_generation = True
     allow_unconditional_update = False
+    any_finalizer = True
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -55,6 +56,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         if "status" in obj:
             obj["status"] = {**obj["status"], "storedVersions": list(obj["status"].get("storedVersions") or ())}
         _note_storage_version(obj)
+
+    def begin_delete(self, ctx: Context, obj: Object, options: Object) -> bool:
+        """Held until its instances are gone: ``crd.cleanup`` sees to them."""
+        conditions.leave(obj, ctx.now)
+        return False
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         return validation.problems(obj)
