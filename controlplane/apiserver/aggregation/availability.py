@@ -23,7 +23,7 @@ from controlplane.apiserver.aggregation.registered import Registered, ServiceRef
 from controlplane.apiserver.aggregation.services import APIServices
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.service_client import ResolveError
-from controlplane.apiserver.storage.interface import WatchOptions
+from controlplane.apiserver.storage.interface import StorageUnavailableError, WatchOptions
 
 Object = dict[str, Any]
 StatusWrite = Callable[[str, Callable[[Object], Awaitable[Object | None]]], Awaitable[None]]
@@ -117,7 +117,7 @@ class Availability:
                 wake.clear()
                 well = await self._check(one)
                 failures = 0 if well else failures + 1
-                pause = RESYNC_SECONDS if well else min(_FIRST_RETRY * 2**failures, _LAST_RETRY)
+                pause = RESYNC_SECONDS if well else min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
                 with contextlib.suppress(TimeoutError):
                     async with timeout(self._clock, pause):
                         await wake.wait()
@@ -130,13 +130,12 @@ class Availability:
         try:
             service = await self._cluster.lookup("services", reference.namespace, reference.name)
             slices = await self._cluster.slices(reference.namespace, reference.name) if service is not None else ()
-        except StatusError as problem:
+        except (StatusError, StorageUnavailableError) as problem:
             await self._note(one, ("Unknown", "ServiceAccessError", f"{where} cannot be checked due to: {problem}"))
             return False
         verdict = judge(reference, service, slices)
         if verdict is not None:
-            await self._note(one, verdict)
-            return True
+            return await self._note(one, verdict)
         why = await self._ask(one)
         return await self._note(one, PASSED if why is None else ("False", "FailedDiscoveryCheck", why)) and why is None
 
@@ -184,10 +183,11 @@ class Availability:
 
         try:
             await self._write(one.name, change)
-        except StatusError as problem:
-            if problem.code != 404:
+        except (StatusError, StorageUnavailableError) as problem:
+            gone = isinstance(problem, StatusError) and problem.code == 404
+            if not gone:
                 _log.warning("Cannot write the availability of an APIService", name=one.name, err=problem)
-            return problem.code == 404
+            return gone
         if was != status:
             _log.info("Changed APIService availability", name=one.name, available=status, reason=reason, message=message)
             if was == "True":
@@ -213,7 +213,7 @@ async def _follow(store: Store, service: ServiceReference, wake: asyncio.Event, 
         ) == service.name
     )  # fmt: skip
     while True:
-        with contextlib.suppress(StatusError):
+        with contextlib.suppress(StatusError, StorageUnavailableError):
             watch = await store.watch(service.namespace, options)
             try:
                 while await watch.batch():

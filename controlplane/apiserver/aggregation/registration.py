@@ -18,6 +18,7 @@ from controlplane.apiserver.authentication.interface import SERVER
 from controlplane.apiserver.kinds.apiregistration.apiservice import local, managed
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.registry.strategy import Context
+from controlplane.apiserver.storage.interface import StorageUnavailableError
 
 Object = dict[str, Any]
 _RETRY_SECONDS = 1.0
@@ -110,8 +111,8 @@ class Registration:
                     return {**newest, "spec": spec} if managed(newest) else None
 
                 await self._store.update(ctx, change, _no_admission)
-        except StatusError as problem:
-            if problem.code in (404, 409):
+        except (StatusError, StorageUnavailableError) as problem:
+            if isinstance(problem, StatusError) and problem.code in (404, 409):
                 return True
             _log.warning("Cannot write an APIService, trying again", name=step.name, verb=step.verb, err=problem)
             return False

@@ -12,7 +12,7 @@ from apimachinery.gvk import GroupVersion
 from component import logs
 from controlplane.apiserver.aggregation.registered import Registered, registered
 from controlplane.apiserver.registry.store import Store
-from controlplane.apiserver.storage.interface import WatchOptions
+from controlplane.apiserver.storage.interface import StorageUnavailableError, WatchOptions
 
 Object = dict[str, Any]
 _RETRY_SECONDS = 1.0
@@ -41,7 +41,7 @@ class APIServices:
         while True:
             try:
                 await self._read()
-            except StatusError as problem:
+            except (StatusError, StorageUnavailableError) as problem:
                 _log.warning("Cannot follow APIServices, trying again", err=problem)
             await asyncio.sleep(_RETRY_SECONDS)
 
