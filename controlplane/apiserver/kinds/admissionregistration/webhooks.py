@@ -94,11 +94,12 @@ class _WebhooksStrategy(Strategy):
         for field, allowed in choices:
             if webhook.get(field) not in allowed:
                 found.append(fieldpath.not_supported(f"{path}.{field}", webhook.get(field) or "", allowed))
-        side, allowed = webhook.get("sideEffects"), _SIDE_EFFECTS if demands.silent else _ANY_SIDE_EFFECTS
+        side = webhook.get("sideEffects")
+        silence = _SIDE_EFFECTS if demands.silent else _ANY_SIDE_EFFECTS
         if side is None:
-            found.append(fieldpath.required(f"{path}.sideEffects", f"must specify one of {', '.join(allowed)}"))
-        elif side not in allowed:
-            found.append(fieldpath.not_supported(f"{path}.sideEffects", side, allowed))
+            found.append(fieldpath.required(f"{path}.sideEffects", f"must specify one of {', '.join(silence)}"))
+        elif side not in silence:
+            found.append(fieldpath.not_supported(f"{path}.sideEffects", side, silence))
         seconds = webhook.get("timeoutSeconds")
         if seconds is not None and not 1 <= seconds <= 30:
             text = "the timeout value must be between 1 and 30 seconds"
