@@ -10,6 +10,7 @@ USERS = {
     "controller-manager": ("controller-manager", "system:kube-controller-manager"),
     "scheduler": ("scheduler", "system:kube-scheduler"),
     "proxy": ("proxy", "system:kube-proxy"),
+    "dns": ("dns", "system:cluster-dns"),
     "kubelet": ("kubelet-client", "system:node"),
 }
 

@@ -49,6 +49,7 @@ def leaves(identity: Identity) -> list[Leaf]:
         client("controller-manager", "system:kube-controller-manager"),
         client("scheduler", "system:kube-scheduler"),
         client("proxy", "system:kube-proxy"),
+        client("dns", "system:cluster-dns"),
         client("kubelet-client", node, "system:nodes"),
         Leaf("front-proxy-client", "front-proxy-ca", Request("front-proxy-client", usages=(CLIENT,))),
     ]

@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "scheduler": ("controlplane.scheduler.__main__", "DAEMON", "The scheduler: filter, score, bind."),
     "kubelet": ("node.kubelet.__main__", "DAEMON", "The node agent on CRI."),
     "proxy": ("netproxy.__main__", "DAEMON", "The service proxy."),
+    "dns": ("netproxy.dns.__main__", "DAEMON", "The DNS server of the cluster."),
     "balancer": ("node.balancer.__main__", "DAEMON", "A local TCP balancer in front of several API servers."),
     "together": ("cli.together", "together", "Run several daemons in one process."),
     "completion": ("cli.completion", "completion", "Print the shell completion script."),

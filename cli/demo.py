@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def demo(data_dir: str) -> None:
     cluster_ip = kubectl.ask("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
     node_port = kubectl.ask("get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
     for url in (f"http://{cluster_ip}/", f"http://{settings.node_ip}:{node_port}/"):
-        reach(url)
+        reach(f"curl {url}", ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", url])
+    # from a pod, by the Service's name
+    words = ("exec", "deployment/web", "--", "wget", "-q", "-T", "3", "-O", "-", "http://web/")
+    reach(f"kubectl {' '.join(words)}", kubectl.argv(*words))
 
 
 def import_image(layout: Layout, settings: Settings) -> None:
@@ -52,20 +56,18 @@ def import_image(layout: Layout, settings: Settings) -> None:
         containerd.import_archive(socket, archive)
 
 
-def reach(url: str) -> None:
-    """Ask ``url`` until it answers, then show the command and its answer. Raises click.ClickException when it never does."""
+def reach(shown: str, argv: Sequence[str]) -> None:
+    """Run a command until it succeeds, then show it and its answer. Raises click.ClickException when it never does."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
-        done = subprocess.run(
-            ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", url], capture_output=True, text=True
-        )
+        done = subprocess.run(argv, env=_clean_environment(), capture_output=True, text=True)
         if done.returncode == 0:
-            click.secho(f"$ curl {url}", bold=True)
+            click.secho(f"$ {shown}", bold=True)
             click.echo(done.stdout.rstrip())
             return
         if time.monotonic() > deadline:
             raise click.ClickException(
-                f"{url} does not answer: {done.stderr.strip()}; see `pybernetes status` and the pods' events"
+                f"no answer to {shown}: {done.stderr.strip()}; see `pybernetes status` and the pods' events"
             )
         time.sleep(0.2)
 
@@ -75,6 +77,9 @@ class Kubectl:
 
     def __init__(self, program: str, kubeconfig: Path) -> None:
         self._argv = [program, f"--kubeconfig={kubeconfig}"]
+
+    def argv(self, *arguments: str) -> list[str]:
+        return [*self._argv, *arguments]
 
     def show(self, *arguments: str) -> None:
         """Run it and let its output through. Raises click.ClickException when it fails."""

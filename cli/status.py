@@ -62,7 +62,7 @@ def health(layout: Layout, settings: Settings, name: str) -> str:
             code, body = probe.api_get(layout, address, port, path)
             if code != 200:
                 return failed_checks(body)
-        for port in (settings.kubelet_healthz_port, settings.proxy_healthz_port) if name == plan.NODE else ():
+        for port in plain_doors(settings) if name == plan.NODE else ():
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2):
                 pass
     except urllib.error.HTTPError as error:
@@ -70,6 +70,11 @@ def health(layout: Layout, settings: Settings, name: str) -> str:
     except OSError as error:
         return f"does not answer: {getattr(error, 'reason', error)}"
     return "ok"
+
+
+def plain_doors(settings: Settings) -> Sequence[int]:
+    """Ports of loopback at which the parts of the node's process tell how they are."""
+    return settings.kubelet_healthz_port, settings.proxy_healthz_port, settings.dns_metrics_port
 
 
 def secure_doors(settings: Settings) -> Mapping[str, Sequence[tuple[str, int, str]]]:

@@ -45,6 +45,8 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--proxy-healthz-port", PORT, "Port of the proxy's health check [default: 10256]."),
     ("--proxy-metrics-port", PORT, "Port of the proxy's metrics [default: 10249]."),
     ("--proxy-mode", click.Choice(["iptables", "nftables"]), "Packet filter that the proxy programs [default: iptables]."),
+    ("--dns-port", PORT, "Port of the node's address to which the Service kube-dns leads [default: 10053]."),
+    ("--dns-metrics-port", PORT, "Port of the DNS server's metrics [default: 9153]."),
     ("--service-cluster-ip-range", str, "Range of cluster IPs [default: 10.96.0.0/12]."),
     ("--service-node-port-range", str, "Range of node ports [default: 30000-32767]."),
     ("--cluster-cidr", str, "Range of pod addresses [default: 10.244.0.0/16]."),
@@ -169,6 +171,7 @@ def bring_up(layout: Layout, settings: Settings, moved: bool) -> dict[str, Proce
                 processes.stop(process, STOP_SECONDS)
     running = start_all(layout, settings, found)
     wait_for_api(layout, settings, running, began)
+    apply_cluster_dns(layout, settings)
     wait_for_node(layout, settings, running, began)
     tell(f"kubeconfig: {layout.admin_kubeconfig}")
     return running
@@ -252,6 +255,16 @@ def wait_for_api(layout: Layout, settings: Settings, running: Mapping[str, Proce
     needed = {name: running[name] for name in (plan.ETCD, plan.APISERVER) if name in running}
     wait_until(ready, API_SECONDS, "the API server does not become ready", layout, needed)
     tell(f"API server ready after {time.monotonic() - began:.1f} s at https://{settings.node_ip}:{settings.secure_port}")
+
+
+def apply_cluster_dns(layout: Layout, settings: Settings) -> None:
+    """Give the cluster the objects that its DNS servers need. Raises click.ClickException when it refuses one."""
+    from bootstrap.cluster_dns import objects
+
+    try:
+        probe.api_apply(layout, settings.node_ip, settings.secure_port, objects(settings.dns_ip))
+    except OSError as error:
+        raise click.ClickException(f"cannot give the cluster what its DNS needs: {error}") from error
 
 
 def wait_for_node(layout: Layout, settings: Settings, running: Mapping[str, Process], began: float) -> None:

@@ -20,6 +20,8 @@ PORTS = (
     "scheduler_port",
     "proxy_healthz_port",
     "proxy_metrics_port",
+    "dns_port",
+    "dns_metrics_port",
 )
 ETCD_PORTS = ("etcd_port", "etcd_peer_port")  # of a private one
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")  # the kernel's rule

@@ -25,6 +25,7 @@ def daemons(layout: Layout, settings: Settings, endpoint: str) -> list[ProcessSp
     """The three Python processes; ``endpoint`` is the container runtime's ``unix://`` address."""
     control = ["scheduler", *scheduler_flags(layout, settings), "+", "controller-manager", *controller_flags(layout, settings)]
     node = ["kubelet", *kubelet_flags(layout, settings, endpoint), "+", "proxy", *proxy_flags(layout, settings)]
+    node += ["+", "dns", *dns_flags(layout, settings)]
     return [
         _spec(layout, APISERVER, ["apiserver", *apiserver_flags(layout, settings)]),
         _spec(layout, CONTROL, ["together", *control]),
@@ -152,6 +153,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         f"--tls-private-key-file={pki / 'kubelet.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
         f"--cluster-domain={settings.cluster_domain}",
+        f"--cluster-dns={settings.dns_ip}",
         f"--cni-conf-dir={settings.cni_conf_dir or layout.cni_conf}",
         f"--cni-bridge={settings.bridge}",
         # On a machine with other work a disk may well be nine tenths full; and images that were imported by hand cannot be
@@ -171,5 +173,20 @@ def proxy_flags(layout: Layout, settings: Settings) -> list[str]:
         f"--hostname-override={settings.node_name}",
         f"--healthz-bind-address=0.0.0.0:{settings.proxy_healthz_port}",
         f"--metrics-bind-address=127.0.0.1:{settings.proxy_metrics_port}",
+        f"--v={settings.v}",
+    ]
+
+
+def dns_flags(layout: Layout, settings: Settings) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfigs / 'dns.kubeconfig'}",
+        f"--hostname-override={settings.node_name}",
+        f"--cluster-domain={settings.cluster_domain}",
+        f"--bind-address={settings.node_ip}",
+        f"--port={settings.dns_port}",
+        f"--advertise-address={settings.node_ip}",
+        # the node's address may be open to the world, which must not have us ask resolvers for it
+        f"--allow-from={settings.cluster_cidr},{settings.node_ip},127.0.0.0/8",
+        f"--metrics-bind-address=127.0.0.1:{settings.dns_metrics_port}",
         f"--v={settings.v}",
     ]

@@ -73,6 +73,8 @@ def busy_ports(settings: Settings) -> list[str]:
         "--scheduler-port": settings.scheduler_port,
         "--proxy-healthz-port": settings.proxy_healthz_port,
         "--proxy-metrics-port": settings.proxy_metrics_port,
+        "--dns-port": settings.dns_port,
+        "--dns-metrics-port": settings.dns_metrics_port,
     }
     if settings.store == "etcd":
         wanted |= {"--etcd-port": settings.etcd_port, "--etcd-peer-port": settings.etcd_peer_port}

@@ -30,6 +30,8 @@ class Settings:
     proxy_healthz_port: int = 10256
     proxy_metrics_port: int = 10249
     proxy_mode: str = "iptables"
+    dns_port: int = 10053
+    dns_metrics_port: int = 9153
     service_cluster_ip_range: str = "10.96.0.0/12"
     service_node_port_range: str = "30000-32767"
     cluster_cidr: str = "10.244.0.0/16"
@@ -67,6 +69,11 @@ class Settings:
     def service_ip(self) -> str:
         """The address of the ``kubernetes`` Service: the first of the range."""
         return str(ipaddress.ip_network(self.service_cluster_ip_range)[1])
+
+    @property
+    def dns_ip(self) -> str:
+        """The address of the ``kube-dns`` Service: the tenth of the range, as kubeadm's."""
+        return str(ipaddress.ip_network(self.service_cluster_ip_range)[10])
 
     @property
     def pod_cidr(self) -> str:

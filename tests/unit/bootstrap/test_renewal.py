@@ -127,7 +127,7 @@ def test_an_external_authority_is_shown_and_refused(cluster: Path) -> None:
     assert "Detected external ca, apiserver can't be renewed" in output
     assert "certificate front-proxy-client renewed" in output
     assert (cluster / "pki" / "apiserver.crt").read_bytes() == before
-    assert run(cluster, "check-expiration")[1].count(" yes") == 10
+    assert run(cluster, "check-expiration")[1].count(" yes") == 11
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ FREE = Settings(
     node_ip="127.0.0.1",
     bind_address="127.0.0.1",
     **dict.fromkeys(("secure_port", "kubelet_port", "kubelet_healthz_port", "controller_manager_port"), 0),
-    **dict.fromkeys(("scheduler_port", "proxy_healthz_port", "proxy_metrics_port"), 0),
+    **dict.fromkeys(("scheduler_port", "proxy_healthz_port", "proxy_metrics_port", "dns_port", "dns_metrics_port"), 0),
 )
 
 
