@@ -28,6 +28,8 @@ TOO_COSTLY = "operation cancelled: actual cost limit exceeded"
 MAX_EXPRESSION = 100 * 1024  # characters, as a request body bounds what upstream parses
 _NO_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$')
 _NO_OVERLOAD = re.compile(r"^[A-Z_]+: No matching overloads found")
+_NO_INDEX = re.compile(r"[Ii]ndex error: index=(-?\d+) size=\d+")
+_BY_ZERO = re.compile(r"^(?:[A-Z_]+: )?(?:(divide)|modulus|modulo) by zero")
 _NOT_SIMPLE = ("ERROR", "UNKNOWN")
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _WORDS = frozenset({"true", "false", "null", "in"})
@@ -59,6 +61,8 @@ class Kind:
 
 ANY = Kind("any", cel.Type.DYN)
 BOOL = Kind("bool", cel.Type.BOOL)
+BYTES = Kind("bytes", cel.Type.BYTES)
+DOUBLE = Kind("double", cel.Type.DOUBLE)
 INT = Kind("int", cel.Type.INT)
 STRING = Kind("string", cel.Type.STRING)
 MAP = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
@@ -222,15 +226,18 @@ class Program:
             bound = self._bounds[rounded] = cost.most(self.tree, rounded)
         return bound if bound <= cost.PER_CALL else cost.most(self.tree, sizes)
 
-    def evaluate(self, given: Mapping[str, Any] | Inputs) -> Any:
-        """The value, in JSON's types (durations and timestamps as datetime's). Raises EvaluationError."""
+    def evaluate(self, given: Mapping[str, Any] | Inputs, *, bounded: bool = False) -> Any:
+        """The value, in JSON's types (durations and timestamps as datetime's). Raises EvaluationError.
+
+        ``bounded``: the caller knows better what these values can cost, and that it is not too much.
+        """
         try:
             if isinstance(given, Inputs):
-                if self.bound(given) > cost.PER_CALL:
+                if not bounded and self.bound(given) > cost.PER_CALL:
                     raise EvaluationError(TOO_COSTLY)
                 found = self._compiled.eval(given.activation)
             else:
-                if self.most > cost.PER_CALL:
+                if not bounded and self.most > cost.PER_CALL:
                     sizes = cost.measure([given[name] for name in self.variables if name in given])
                     if self._bound(sizes) > cost.PER_CALL:
                         raise EvaluationError(TOO_COSTLY)
@@ -256,6 +263,10 @@ def _reason(text: str) -> str:
         return f"no such key: {match[1]}"
     if _NO_OVERLOAD.match(text):
         return "no such overload"
+    if match := _NO_INDEX.search(text):
+        return f"index out of bounds: {match[1]}"
+    if match := _BY_ZERO.match(text):
+        return f"{'division' if match[1] else 'modulus'} by zero"
     return re.sub(r"^[A-Z_]+: ", "", text)
 
 

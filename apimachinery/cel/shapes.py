@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2
+from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2
 
 from apimachinery.cel import values
 
@@ -23,12 +23,16 @@ _WELL_KNOWN = {
     "list": ".google.protobuf.ListValue",
     "map": ".google.protobuf.Struct",
     "timestamp": ".google.protobuf.Timestamp",
+    "duration": ".google.protobuf.Duration",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``kind`` is any, bool, bytes, double, int, string, timestamp, list, map or object; ``name`` is an object type's."""
+    """``kind`` is any, bool, bytes, double, duration, int, string, timestamp, list, map or object.
+
+    ``name`` is an object type's.
+    """
 
     kind: str
     element: "Shape | None" = None
@@ -36,8 +40,8 @@ class Shape:
     fields: "Mapping[str, Shape]" = field(default_factory=dict)
 
 
-ANY, BOOL, BYTES, DOUBLE, INT, STRING, TIMESTAMP = (
-    Shape(kind) for kind in ("any", "bool", "bytes", "double", "int", "string", "timestamp")
+ANY, BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP = (
+    Shape(kind) for kind in ("any", "bool", "bytes", "double", "duration", "int", "string", "timestamp")
 )
 
 
@@ -62,14 +66,16 @@ def type_name(shape: Shape) -> str:
 
 def pool_of(*shapes: Shape) -> Any:
     """A descriptor pool with the object types in ``shapes`` and all that they refer to, and Kubernetes' own."""
-    file = descriptor_pb2.FileDescriptorProto(name="shapes.proto", package=_PACKAGE, syntax="proto3")
-    file.dependency.extend(("google/protobuf/struct.proto", "google/protobuf/timestamp.proto"))
+    file = descriptor_pb2.FileDescriptorProto(name="shapes.proto", package=_PACKAGE, syntax="proto2")
+    file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("duration", "struct", "timestamp"))
     found: set[str] = set()
     for shape in shapes:
         for each in _objects(shape, found):
-            _add(file.message_type.add(name=each.name), each)
+            message = file.message_type.add(name=each.name)
+            message.options.deprecated_legacy_json_field_conflicts = True  # fooBar beside foo_bar
+            _add(message, each)
     pool = values.new_pool()
-    for known in (struct_pb2, timestamp_pb2):
+    for known in (duration_pb2, struct_pb2, timestamp_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
     return pool
@@ -106,7 +112,11 @@ def _add_field(message: Any, owner: Shape, name: str, number: int, held: Shape) 
         kind, of = _single(held.element)
         entry.field.add(name="value", number=2, type=kind, label=_ONE, type_name=of)
         message.field.add(
-            name=name, number=number, type=_MESSAGE, label=_MANY, type_name=f".{type_name(owner)}.{_camel(name)}Entry"
+            name=name,
+            number=number,
+            type=_MESSAGE,
+            label=_MANY,
+            type_name=f".{type_name(owner)}.{_camel(name)}Entry",
         )
     else:
         kind, of = _single(held)

@@ -4,9 +4,10 @@
     findings = schema.normalize(obj)                      # what a client sent: unknown fields go, metadata gets its form
     schema.default(obj)
     errors = schema.validate(obj, old)                    # everything but rules
+    errors += schema.rules(obj, old, errors).errors       # x-kubernetes-validations
 
 ``node`` reads the schema, ``structuralness`` says whether it is one, ``fast`` gives the quick yes and ``values`` the words,
-``apply`` the view of server-side apply. Pure: nothing here knows stores or requests.
+``rules`` has the rules in CEL, ``apply`` the view of server-side apply. Pure: nothing here knows stores or requests.
 """
 
 from controlplane.apiserver.crd.structural.compiled import Structural, compile_structural

@@ -1,16 +1,26 @@
 """One version's schema, compiled: what the registry and the endpoints of a custom resource ask."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from apimachinery import fieldpath
 from apimachinery.fieldpath import FieldError
 from apimachinery.schema.check import Findings
 from apimachinery.schema.types import StructSchema
 from controlplane.apiserver.crd.structural import apply, defaulting, fast, listtype, objectmeta, pruning, structuralness, values
 from controlplane.apiserver.crd.structural.correlation import ABSENT
 from controlplane.apiserver.crd.structural.node import Node, UnsupportedSchemaError, read
+from controlplane.apiserver.crd.structural.rules import evaluation, programs
 
 Object = dict[str, Any]
+
+_BLOCKING = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+_NOT_ASKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+)
 
 
 def compile_structural(schema: Object) -> "Structural":
@@ -74,6 +84,21 @@ class Structural:
         if self._embeds:
             found += objectmeta.problems(obj, self.node)
         return found
+
+    @cached_property
+    def _rules(self) -> programs.Rules | None:
+        return programs.compiled(self.node, resource=True)
+
+    def rules(self, obj: Object, old: Object | None = None, found: Iterable[FieldError] = ()) -> evaluation.Findings:
+        """What ``x-kubernetes-validations`` say of an object of which :meth:`validate` has said ``found``.
+
+        They are not asked of values that have the wrong form; an error tells so.
+        """
+        if self._rules is None:
+            return evaluation.Findings()
+        if any(error.kind in _BLOCKING for error in found):
+            return evaluation.Findings([fieldpath.invalid(values.NOWHERE, "null", _NOT_ASKED)])
+        return evaluation.evaluate(self._rules, obj, ABSENT if old is None else old)
 
     @cached_property
     def apply_schema(self) -> StructSchema:

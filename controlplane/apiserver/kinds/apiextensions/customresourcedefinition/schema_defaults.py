@@ -11,6 +11,7 @@ from apimachinery.fieldpath import FieldError, Path
 from apimachinery.schema.check import Findings
 from controlplane.apiserver.crd.structural import go, objectmeta, pruning, values
 from controlplane.apiserver.crd.structural.node import META_FIELDS, Node, UnsupportedSchemaError, read
+from controlplane.apiserver.crd.structural.rules import evaluation, programs
 
 Object = dict[str, Any]
 Around = Callable[[Any], Object]
@@ -92,7 +93,9 @@ def _check(node: Node, place: _Place, *, pruned: bool) -> list[FieldError]:
             return [*found, fieldpath.invalid(path, shown, findings.type_errors[0])]
         if wrong_meta := objectmeta.problems(obj, node, path, resource=node.embedded):
             return found + wrong_meta
-    return found + [_below(path, error) for error in values.problems(node.default, node, "")]
+    found += [_below(path, error) for error in values.problems(node.default, node, "")]
+    asked = programs.compiled(node, resource=node.embedded) if not found and not place.inside_meta else None
+    return found if asked is None else [_below(path, error) for error in evaluation.evaluate(asked, node.default).errors]
 
 
 def _wrong_meta(obj: Object, root: Node, path: str, *, resource: bool) -> list[str]:

@@ -9,6 +9,7 @@ from apimachinery.fieldpath import FieldError, Path
 from controlplane.apiserver.crd.structural import structuralness
 from controlplane.apiserver.crd.structural.node import META_FIELDS, UnsupportedSchemaError, read
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition import lists, schema_defaults
+from controlplane.apiserver.kinds.apiextensions.customresourcedefinition import rules as ruling
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition.internal import SCHEMA_FIELDS, shown_schema
 from controlplane.apiserver.kinds.apiextensions.customresourcedefinition.tolerance import TYPES, Demands
 
@@ -27,28 +28,42 @@ _NO_NULL = "type cannot be set to null, use nullable as an alternative"
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the place of a schema forbids. ``no_defaults`` says why, or is None where defaults may be."""
+    """What the place of a schema forbids. ``no_defaults`` says why, or is None where defaults may be.
+
+    ``times`` and ``uncorrelated`` are what ``RuleChecks.check`` asks for.
+    """
 
     demands: Demands
     no_defaults: str | None = None
     inside_meta: bool = False
+    rules: ruling.RuleChecks | None = None  # rules stand at values, not where those are judged together
+    times: int | None = 1
+    uncorrelated: str | None = None
 
 
-def check(schema: Schema, path: str, demands: Demands, *, has_status: bool) -> list[FieldError]:
-    """Everything wrong with a schema. ``path`` is the schema's own, ``has_status`` whether there is a status subresource."""
+def check(schema: dict[str, Any], path: str, demands: Demands, *, has_status: bool, unchanged: bool) -> list[FieldError]:
+    """Everything wrong with a schema. ``path`` is the schema's own, ``has_status`` whether there is a status subresource.
+
+    ``unchanged``: it was there before, so that its rules may cost what they did.
+    """
     found = _check_root(schema, path) if has_status else []
     if schema.get("nullable"):
         found.append(fieldpath.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    unsupported = ""
+    unsupported, rules = "", None
     if demands.structural:
         try:
-            found += _check_structure(schema, path, demands)
+            node = read(schema)
+            wrong = structuralness.problems(node, path) or schema_defaults.problems(node, path, pruned=demands.pruned_defaults)
+            rules = None if wrong else ruling.RuleChecks(node, may_cost=unchanged)
+            found += wrong
         except UnsupportedSchemaError as error:
             unsupported = str(error)
-    found += _check(schema, Path(path), _Context(demands), is_root=True)
+    found += _check(schema, Path(path), _Context(demands, rules=rules), is_root=True)
+    if rules is not None:
+        found += rules.errors
     if unsupported and not found:
         found.append(fieldpath.invalid(path, "", unsupported))
-    return found
+    return found + (rules.total_problems(path) if rules is not None else [])
 
 
 def _check_root(schema: Schema, path: str) -> list[FieldError]:
@@ -64,24 +79,22 @@ def _check_root(schema: Schema, path: str) -> list[FieldError]:
     return []
 
 
-def _check_structure(schema: Schema, path: str, demands: Demands) -> list[FieldError]:
-    node = read(dict(schema))
-    return structuralness.problems(node, path) or schema_defaults.problems(node, path, pruned=demands.pruned_defaults)
-
-
 def _check(schema: Schema, path: Path, context: _Context, *, is_root: bool = False) -> list[FieldError]:
     found = _check_openapi(schema, path, context)
     if schema.get("uniqueItems"):
         found.append(fieldpath.forbidden(path / "uniqueItems", _QUADRATIC))
-    found += _check_fields(schema, path, context, is_root=is_root)
+    below = replace(context, times=ruling.most_values(schema, context.times))
+    found += _check_fields(schema, path, below, is_root=is_root)
+    nested = replace(context, rules=None)
     if schema.get("not") is not None:
-        found += _check(schema["not"], path / "not", context)
+        found += _check(schema["not"], path / "not", nested)
     for key in ("allOf", "oneOf", "anyOf"):
         for position, inner in enumerate(schema.get(key) or ()):
-            found += _check(inner, (path / key).index(position), context)
+            found += _check(inner, (path / key).index(position), nested)
     items = schema.get("items")
     if isinstance(items, dict):
-        found += _check(items, path / "items", context)
+        keyed = schema.get("x-kubernetes-list-type") == "map"
+        found += _check(items, path / "items", below if keyed else replace(below, uncorrelated=below.uncorrelated or path))
     for position, inner in enumerate(items if isinstance(items, list) else ()):
         found += _check(inner, (path / "items").index(position), context)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
@@ -89,7 +102,11 @@ def _check(schema: Schema, path: Path, context: _Context, *, is_root: bool = Fal
         found.append(fieldpath.invalid(here, False, "must be true or undefined"))
     found += lists.check_map_type(schema, path)
     found += lists.check_list_type(schema, path, atomic_sets=context.demands.atomic_sets)
-    return found + (lists.check_keys(schema, path) if context.demands.whole_keys else [])
+    found += lists.check_keys(schema, path) if context.demands.whole_keys else []
+    found += ruling.check_form(schema, path)
+    if not found and context.rules is not None:
+        context.rules.check(schema, path, context.times, context.uncorrelated)
+    return found
 
 
 def _check_fields(schema: Schema, path: Path, context: _Context, *, is_root: bool) -> list[FieldError]:

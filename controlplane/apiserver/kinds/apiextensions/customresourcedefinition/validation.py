@@ -118,7 +118,7 @@ def _check_holder(
     schema = schema_of(holder)
     if schema is not None:
         here = f"{path}.{schema_field}.openAPIV3Schema"
-        found += schemas.check(schema, here, demands, has_status=has_status)
+        found += schemas.check(schema, here, demands, has_status=has_status, unchanged=version in demands.same_schemas)
     found += columns.check_subresources(holder.get("subresources") or {}, f"{path}.subresources")
     found += columns.check_columns(holder.get("additionalPrinterColumns") or (), f"{path}.additionalPrinterColumns")
     fields = holder.get("selectableFields") or ()
