@@ -150,6 +150,9 @@ async def _pass_on(call: Call, answer: aiohttp.ClientResponse, begun: list[web.S
         response.enable_chunked_encoding()
     begun.append(response)
     await response.prepare(call.http)
+    if call.on_response is not None:  # an answer may last: the audit log hears of its beginning
+        call.on_response(answer.status)
+        call.on_response = None
     async for chunk in answer.content.iter_any():
         await response.write(chunk)
     await response.write_eof()

@@ -51,8 +51,11 @@ class Aggregation:
     def start(self, supervisor: Supervisor) -> None:
         supervisor.keep("apiservices", self.services.follow)
         supervisor.keep("apiservice-availability", self.availability.run)
-        supervisor.keep("apiservice-registration", self.registration.run)
         supervisor.keep("apiservice-documents", self.documents.run)
+
+    def register(self, supervisor: Supervisor) -> None:
+        """From when all that may be wanted is known: APIServices that nobody wants are removed."""
+        supervisor.keep("apiservice-registration", self.registration.run)
 
     def over(self, local: Callable[[], Discovery]) -> MergedDiscovery:
         """Discovery of everything, ``local`` being of this server's own resources."""

@@ -139,6 +139,7 @@ async def running(config: Config) -> AsyncIterator[Running]:
         where = advertised(config), address.port
         stack.push_async_callback(poststart.leave, address.port)
         await poststart.run(*where)
+        live.aggregation.register(supervisor)
         supervisor.every("system-objects", MEND_SECONDS, lambda: poststart.mend(*where))
         _log.info("Serving", address=address.url, storage=config.storage.backend)
         yield Running(address, base.stores, base.backend, base.health, base.places.encryption)
