@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node bench-watch
+.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node bench-watch
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -30,6 +30,9 @@ test-unit: setup-dev ## the quick tests alone
 
 test-e2e: setup-dev ## real containers, real clients (root)
 	@.venv/bin/python -m pytest tests/e2e
+
+explore: setup-dev ## property tests with 1,000 examples that no run had before
+	@EXAMPLES=new .venv/bin/python -m pytest tests/unit tests/contract
 
 fuzz: setup-dev ## odd requests for MINUTES, by hypothesis and by schemathesis against our OpenAPI
 	@test -x .venv-fuzz/bin/schemathesis || (python3 -m venv .venv-fuzz && .venv-fuzz/bin/pip install --quiet --require-virtualenv -r requirements-fuzz.lock)

@@ -16,9 +16,11 @@ from tests.support import runtimes
 # otherwise Python 3.11 creates one there, which is never closed and fails some later test with a ResourceWarning.
 asyncio.set_event_loop(None)
 
-# A busy machine is no bug: the tests have a timeout of their own.
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
+# A busy machine is no bug: the tests have a timeout of their own. Whether a change lands is decided by the change, so
+# property tests try the same examples each time; `make explore` tries new ones.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("new", deadline=None, max_examples=1000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("EXAMPLES", "same"))
 
 ROOT = Path(__file__).parent.parent
 
