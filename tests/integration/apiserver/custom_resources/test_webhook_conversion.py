@@ -1,0 +1,98 @@
+"""Versions that a webhook converts: reads, lists, watches and writes through it, and what its refusals become."""
+
+import asyncio
+import json
+from typing import Any
+
+from tests.support.apiserver import TestServer
+from tests.support.custom import definition, established, version, widget
+from tests.support.webhook_server import HookServer, hook_server
+
+Object = dict[str, Any]
+OLD, NEW = "/apis/example.com/v1/namespaces/default/widgets", "/apis/example.com/v2/namespaces/default/widgets"
+
+
+def schema(**fields: str) -> Object:
+    properties = {name: {"type": kind} for name, kind in fields.items()}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+
+
+async def serving(server: TestServer, hooks: HookServer) -> None:
+    """v1, which is stored, has ``host`` and ``port``; v2 has both in ``address``."""
+    versions = version(schema=schema(host="string", port="string")), version("v2", storage=False, schema=schema(address="string"))
+    hook = {"clientConfig": hooks.client_config("/convert"), "conversionReviewVersions": ["v1"]}
+    wanted = definition("widgets", "Widget", *versions, conversion={"strategy": "Webhook", "webhook": hook})
+    hooks.on("/convert", converted)
+    await established(server, wanted)
+
+
+def converted(review: Object) -> Object:
+    request = review["request"]
+    made = [_converted(each, request["desiredAPIVersion"]) for each in request["objects"]]
+    response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": made}
+    return {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
+
+
+def _converted(obj: Object, wanted: str) -> Object:
+    spec = obj.get("spec") or {}
+    if wanted.endswith("v2"):
+        spec = {"address": f"{spec.get('host', '')}:{spec.get('port', '')}"}
+    else:
+        host, _, port = spec.get("address", "").partition(":")
+        spec = {"host": host, "port": port}
+    return {**obj, "apiVersion": wanted, "spec": spec}
+
+
+async def test_each_version_is_written_and_read_in_its_own_words(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+        made = await server.request("POST", NEW, widget("a", api_version="example.com/v2", address="one:1"))
+        assert (made.status, made.json["spec"]) == (201, {"address": "one:1"})
+        await server.request("POST", OLD, widget("b", host="two", port="2"))
+        listed = (await server.request("GET", OLD)).json["items"]
+        assert [item["spec"] for item in listed] == [{"host": "one", "port": "1"}, {"host": "two", "port": "2"}]
+        assert {item["apiVersion"] for item in listed} == {"example.com/v1"}
+        asked = len(hooks.asked)
+        listed = (await server.request("GET", NEW)).json["items"]
+        assert [item["spec"]["address"] for item in listed] == ["one:1", "two:2"]
+        await server.request("GET", NEW)
+        assert len(hooks.asked) == asked + 1  # for the one object that had not been converted, once
+        patched = await server.request(
+            "PATCH", f"{NEW}/b", {"spec": {"address": "three:3"}}, content_type="application/merge-patch+json"
+        )
+        assert patched.json["spec"] == {"address": "three:3"}
+        assert (await server.request("GET", f"{OLD}/b")).json["spec"] == {"host": "three", "port": "3"}
+
+
+async def test_a_watch_gets_what_a_list_shows(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+        await server.request("POST", OLD, widget("a", host="one", port="1"))
+        headers = {"Authorization": f"Bearer {server.admin_token}"}
+        url = f"{server.url}{NEW}?watch=1&resourceVersion=0"
+        async with server.session.get(url, headers=headers, ssl=server.tls) as stream, asyncio.timeout(10):
+            first = json.loads(await stream.content.readline())
+            await server.request("POST", OLD, widget("b", host="two", port="2"))
+            second = json.loads(await stream.content.readline())
+            await server.request("DELETE", f"{OLD}/a")
+            third = json.loads(await stream.content.readline())
+        seen = [(event["type"], event["object"]["apiVersion"], event["object"]["spec"]["address"]) for event in (first, second, third)]
+        assert seen == [
+            ("ADDED", "example.com/v2", "one:1"),
+            ("ADDED", "example.com/v2", "two:2"),
+            ("DELETED", "example.com/v2", "one:1"),
+        ]
+
+
+async def test_a_webhook_that_fails_fails_the_request_and_no_other_version(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+        await server.request("POST", OLD, widget("a", host="one", port="1"))
+        refusal = {"status": "Failure", "message": "not today"}
+        hooks.on("/convert", lambda r: {**converted(r), "response": {"uid": r["request"]["uid"], "result": refusal}})
+        failed = await server.request("GET", f"{NEW}/a")
+        assert failed.status == 500
+        assert failed.json["message"] == "conversion webhook for example.com/v1, Kind=Widget failed: not today"
+        assert (await server.request("GET", NEW)).status == 500
+        assert (await server.request("POST", NEW, widget("b", api_version="example.com/v2"))).status == 500
+        assert (await server.request("GET", f"{OLD}/a")).json["spec"] == {"host": "one", "port": "1"}
