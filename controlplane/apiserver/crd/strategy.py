@@ -74,25 +74,27 @@ class CustomResourceStrategy(Strategy):
         self.structural.default(obj)
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
-        return self._problems(obj, None)
+        return self._problems(ctx, obj, None)
 
     def validate_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return self._problems(obj, old)
+        return self._problems(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Object, old: Object) -> list[FieldError]:
-        return self._problems(obj, old)
+        return self._problems(ctx, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Object, old: Object) -> None:
         kept = {name: obj["metadata"][name] for name in _STATUS_KEEPS if name in obj["metadata"]}
         held = {name: value for name, value in old["metadata"].items() if name not in _STATUS_KEEPS}
         obj["metadata"] = {**held, **kept}
 
-    def _problems(self, obj: Object, old: Object | None) -> list[FieldError]:
+    def _problems(self, ctx: Context, obj: Object, old: Object | None) -> list[FieldError]:
         found = list(self._type_problems(obj))
         found += self.structural.validate(obj, old)
         if self._scale is not None:
             found += self._scale.problems(obj)
-        return found
+        asked = self.structural.rules(obj, old, found)
+        ctx.warnings.extend(asked.warnings)
+        return found + asked.errors
 
     def _type_problems(self, obj: Object) -> list[FieldError]:
         wanted = self.info.gvk
