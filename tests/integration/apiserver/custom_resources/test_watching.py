@@ -23,7 +23,8 @@ async def test_a_watch_ends_when_the_spec_changes_and_goes_on_when_the_status_do
         await server.request("PATCH", f"{DEFINITIONS}/widgets.example.com", note, content_type=MERGE)
         await server.request("POST", HERE, widget("a"))
         assert json.loads(await stream.content.readline())["object"]["metadata"]["name"] == "a"
-        spec = {"spec": {"versions": [version(additionalPrinterColumns=[{"name": "X", "type": "string", "jsonPath": ".spec.color"}])]}}
+        columns = [{"name": "X", "type": "string", "jsonPath": ".spec.color"}]
+        spec = {"spec": {"versions": [version(additionalPrinterColumns=columns)]}}
         await server.request("PATCH", f"{DEFINITIONS}/widgets.example.com", spec, content_type=MERGE)
         assert await stream.content.read() == b""
     async with server.session.get(f"{server.url}{ALL}?watch=1", headers=headers, ssl=server.tls) as stream, asyncio.timeout(10):
@@ -72,7 +73,7 @@ def _sized(obj: Object) -> tuple[str, int]:
 
 
 async def test_followers_agree_with_the_list_over_changes_of_the_definition() -> None:
-    chance = random.Random(36)  # noqa: S311 - which changes come in which order
+    chance = random.Random(36)
     async with running_apiserver() as server:
         await established(server, definition())
         follower = Follower(server)

@@ -76,8 +76,8 @@ async def test_a_watch_gets_what_a_list_shows(server: TestServer) -> None:
             second = json.loads(await stream.content.readline())
             await server.request("DELETE", f"{OLD}/a")
             third = json.loads(await stream.content.readline())
-        seen = [(event["type"], event["object"]["apiVersion"], event["object"]["spec"]["address"]) for event in (first, second, third)]
-        assert seen == [
+        objects = [(event["type"], event["object"]) for event in (first, second, third)]
+        assert [(kind, obj["apiVersion"], obj["spec"]["address"]) for kind, obj in objects] == [
             ("ADDED", "example.com/v2", "one:1"),
             ("ADDED", "example.com/v2", "two:2"),
             ("DELETED", "example.com/v2", "one:1"),
