@@ -29,13 +29,20 @@ class External:
 
 
 class Answers:
-    """Answers from one index for one domain. ``serial`` is that of the zone and grows with every change."""
+    """Answers from one index for one domain."""
 
     def __init__(self, records: Records, domain: str, ttl: int) -> None:
         self._records, self._ttl = records, ttl
         self.zone: Labels = tuple(domain.lower().rstrip(".").split("."))
         self._origin = dns.name.from_text(f"{domain}.")
-        self.serial = 0
+        self._serial = 0
+        self._denials: dict[int, wire.Encoded] = {}
+
+    def grow(self, serial: int) -> None:
+        """Something changed."""
+        if serial != self._serial:
+            self._serial = serial
+            self._denials.clear()
 
     def below(self, labels: Labels) -> Labels | None:
         """Labels below the domain, or None for a name outside."""
@@ -46,22 +53,23 @@ class Answers:
         """The answer for a name of the domain, ``below`` it."""
         found = self._records.find(below)
         if found is None:
-            return self._negative(query, wire.NXDOMAIN)
+            return self._negative(wire.NXDOMAIN)
         if found.external:
             return self._external(query, found)
+        if query.type in _ADDRESSES:
+            texts = _addresses(found.targets, query.type)
+            if not texts:
+                return self._negative(wire.NOERROR)
+            return wire.addresses(wire.AA | wire.RA, query.type, self._ttl, texts)
         message = _message(query)
         owner = message.question[0].name
-        if query.type in _ADDRESSES:
-            self._add(message.answer, owner, query.type, _addresses(found.targets, query.type))
-            if message.answer:
-                return wire.shuffling(wire.encode(message, wire.AA | wire.RA))
-        elif query.type == wire.SRV:
+        if query.type == wire.SRV:
             self._services(message, owner, found.targets)
         elif query.type == wire.TXT and found.text:
             message.answer.append(dns.rrset.from_text(owner, VERSION_TTL, "IN", "TXT", f'"{found.text}"'))
         elif not below:
             self._apex(message, owner, query.type)
-        return wire.encode(message, wire.AA | wire.RA) if message.answer else self._negative(query, wire.NOERROR)
+        return wire.encode(message, wire.AA | wire.RA) if message.answer else self._negative(wire.NOERROR)
 
     def reverse(self, query: wire.Query, labels: Labels) -> wire.Encoded | None:
         """The answer for an address of the cluster; None for any other reverse name."""
@@ -89,14 +97,14 @@ class Answers:
         try:
             target = dns.name.from_text(f"{found.external}.")
         except dns.exception.DNSException:
-            return self._negative(query, wire.NXDOMAIN)
+            return self._negative(wire.NXDOMAIN)
         alias = dns.rrset.from_text(message.question[0].name, self._ttl, "IN", "CNAME", target.to_text())
         if query.type in _ADDRESSES:
             return External(alias, target)
         if query.type == wire.CNAME:
             message.answer.append(alias)
             return wire.encode(message, wire.AA | wire.RA)
-        return self._negative(query, wire.NOERROR)
+        return self._negative(wire.NOERROR)
 
     def _services(self, message: dns.message.Message, owner: dns.name.Name, targets: Sequence[Target]) -> None:
         pointed = [target for target in targets if target.port]
@@ -123,14 +131,15 @@ class Answers:
             for each in _ADDRESSES:
                 self._add(message.additional, self._name(host), each, _addresses(targets, each))
 
-    def _negative(self, query: wire.Query, rcode: int) -> wire.Encoded:
-        message = _message(query)
-        message.authority.append(self._soa())
-        return wire.encode(message, wire.AA | wire.RA | rcode)
+    def _negative(self, rcode: int) -> wire.Encoded:
+        made = self._denials.get(rcode)
+        if made is None:
+            made = self._denials[rcode] = wire.denial(wire.AA | wire.RA | rcode, self._soa())
+        return made
 
     def _soa(self) -> dns.rrset.RRset:
         zone = self._origin.to_text()
-        text = f"ns.dns.{zone} hostmaster.{zone} {self.serial} 7200 1800 86400 {self._ttl}"
+        text = f"ns.dns.{zone} hostmaster.{zone} {self._serial} 7200 1800 86400 {self._ttl}"
         return dns.rrset.from_text(self._origin, self._ttl, "IN", "SOA", text)
 
     def _add(self, section: list[dns.rrset.RRset], owner: dns.name.Name, kind: int, texts: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """The road of one query: parse > answer at hand, or made of the index, or forwarded > reply. Called by ``server``.
 
-What the cluster's names answer is kept encoded until something changes that the answer was made of, so most queries cost two
-dictionary lookups. Everything that needs no resolver is answered without a task.
+What the cluster's names answer is kept encoded until something changes that the answer was made of, so most queries cost one
+dictionary lookup. Everything that needs no resolver is answered without a task.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ from netproxy.dns.upstream import Address
 
 _log = logs.get(__name__)
 _KEPT = 50_000
-"""Encoded answers; a stranger who asks for many names makes us forget them, not grow."""
+"""Encoded answers; where more are asked for, all are made anew."""
 _SOURCES = 10_000
 _DEPTH = 8
 """Aliases of the cluster that may follow each other."""
@@ -57,14 +57,14 @@ class Responder:
     def changed(self, owners: Sequence[Owner]) -> None:
         """Forget the answers that were made of these."""
         if owners:
-            self._answers.serial = int(time.time())
+            self._answers.grow(int(time.time()))
         for owner in owners:
             for key in self._dependents.pop(owner, ()):
                 self._kept.pop(key, None)
 
     def forget(self) -> None:
         """Forget every answer: something changed that many may be made of."""
-        self._answers.serial = int(time.time())
+        self._answers.grow(int(time.time()))
         self._kept.clear()
         self._dependents.clear()
 
@@ -122,7 +122,8 @@ class Responder:
         if not self.ready:
             return wire.Encoded(wire.RA | wire.SERVFAIL)
         made = self._answers.inside(query, below)
-        if isinstance(made, wire.Encoded):
+        # a denial is made at once, and whoever asks for names at random must not push the others out
+        if isinstance(made, wire.Encoded) and made.counts[0]:
             self._keep(query, made, owner_of(below))
         return made
 
