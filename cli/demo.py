@@ -40,7 +40,7 @@ def demo(data_dir: str) -> None:
     for url in (f"http://{cluster_ip}/", f"http://{settings.node_ip}:{node_port}/"):
         reach(f"curl {url}", ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", url])
     # from a pod, by the Service's name
-    words = ("exec", "deployment/web", "--", "wget", "-q", "-T", "3", "-O", "-", "http://web/")
+    words = ("exec", "deployment/web", "--", "busybox", "timeout", "3", "wget", "-q", "-O", "-", "http://web/")
     reach(f"kubectl {' '.join(words)}", kubectl.argv(*words))
 
 
