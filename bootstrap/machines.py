@@ -41,7 +41,7 @@ _KUBECONFIGS = {
         "controller-manager.conf": ("controller-manager", "system:kube-controller-manager"),
         "scheduler.conf": ("scheduler", "system:kube-scheduler"),
     },
-    NODE: {"proxy.conf": ("proxy", "system:kube-proxy")},
+    NODE: {"proxy.conf": ("proxy", "system:kube-proxy"), "dns.conf": ("dns", "system:cluster-dns")},
 }
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -77,7 +77,7 @@ def read(document: Any) -> Cluster:
     """A cluster from what YAML or JSON says. Raises DescriptionError."""
     if not isinstance(document, Mapping):
         raise DescriptionError("the description of the cluster is not a mapping")
-    known = {"server", "serviceIPs", "domain", "apiNames", "machines"}
+    known = {"server", "serviceCIDRs", "domain", "apiNames", "machines"}
     if unknown := set(document) - known:
         raise DescriptionError(f"unknown field {sorted(map(str, unknown))[0]!r}; known are {', '.join(sorted(known))}")
     machines = [_machine(index, entry) for index, entry in enumerate(document.get("machines") or ())]
@@ -90,7 +90,7 @@ def read(document: Any) -> Cluster:
         raise DescriptionError("server: must be an https URL")
     return Cluster(
         server,
-        _addresses("serviceIPs", document.get("serviceIPs")),
+        _first_addresses("serviceCIDRs", document.get("serviceCIDRs")),
         machines,
         str(document.get("domain") or "cluster.local"),
         tuple(str(name) for name in document.get("apiNames") or ()),
@@ -107,6 +107,16 @@ def _machine(index: int, entry: Any) -> Machine:
     if not roles or set(roles) - set(ROLES):
         raise DescriptionError(f"{where}.roles: must be some of {', '.join(ROLES)}")
     return Machine(entry["name"], _addresses(f"{where}.addresses", entry.get("addresses")), roles)
+
+
+def _first_addresses(where: str, given: Any) -> tuple[str, ...]:
+    """Those of the ``kubernetes`` Service, as the API server gives them."""
+    if not isinstance(given, list) or not given:
+        raise DescriptionError(f"{where}: must be a list of networks")
+    try:
+        return tuple(str(ipaddress.ip_network(text)[1]) for text in given)
+    except (ValueError, IndexError) as error:
+        raise DescriptionError(f"{where}: {error}") from None
 
 
 def _addresses(where: str, given: Any) -> tuple[str, ...]:
@@ -139,6 +149,7 @@ def leaves(cluster: Cluster, machine: Machine) -> list[Leaf]:
             found.append(Leaf(name, _ETCD_CA, Request(machine.name, (), names, addresses, (SERVER, CLIENT))))
     if NODE in machine.roles:
         found += [kubelet_server(machine.name, machine.addresses), client("proxy", "system:kube-proxy")]
+        found.append(client("dns", "system:cluster-dns"))
     return found
 
 
@@ -156,8 +167,9 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def ensure(folder: Path, cluster: Cluster, now: datetime | None = None) -> list[str]:
-    """Make what is missing or stale below ``folder`` (0700); the names of what was made, ``<machine>/<file>`` for a machine's."""
+def ensure(folder: Path, cluster: Cluster, now: datetime | None = None, *, renew: bool = False) -> list[str]:
+    """Make what is missing or stale below ``folder`` (0700), and with ``renew`` every certificate but the authorities'; the names
+    of what was made, ``<machine>/<file>`` for a machine's."""
     moment = now or datetime.now(UTC)
     subjects = {**_AUTHORITIES, **({_ETCD_CA: "etcd-ca"} if cluster.has_etcd else {})}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -173,7 +185,11 @@ def ensure(folder: Path, cluster: Cluster, now: datetime | None = None) -> list[
     for machine in cluster.machines:
         own = folder / "machines" / machine.name
         own.mkdir(mode=0o700, exist_ok=True)
-        issued = [leaf.name for leaf in leaves(cluster, machine) if ensure_leaf(own, leaf, authorities[leaf.authority], moment)]
+        issued = [
+            leaf.name
+            for leaf in leaves(cluster, machine)
+            if ensure_leaf(own, leaf, authorities[leaf.authority], moment, anew=renew)
+        ]
         issued += _kubeconfigs(own, cluster, machine, authorities["ca"])
         made += [f"{machine.name}/{name}" for name in issued]
     return made

@@ -101,10 +101,10 @@ def ensure_authority(folder: Path, name: str, subject: str, now: datetime) -> tu
     return KeyPair.load(certificate, key), new
 
 
-def ensure_leaf(folder: Path, leaf: Leaf, authority: KeyPair, now: datetime) -> bool:
-    """Issue ``leaf`` unless the one in ``folder`` is current; whether it was issued."""
+def ensure_leaf(folder: Path, leaf: Leaf, authority: KeyPair, now: datetime, *, anew: bool = False) -> bool:
+    """Issue ``leaf`` unless the one in ``folder`` is current, or ``anew`` in any case; whether it was issued."""
     files = folder / f"{leaf.name}.crt", folder / f"{leaf.name}.key"
-    if is_current(*files, leaf.request, authority, now):
+    if not anew and is_current(*files, leaf.request, authority, now):
         return False
     issue(authority, leaf.request, now=now).save(*files)
     return True

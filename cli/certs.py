@@ -71,12 +71,15 @@ def renew(name: str, data_dir: str) -> None:
 
 
 @certs.command(
-    epilog="FILE is YAML or JSON with server, serviceIPs, domain, apiNames, and machines: each with name, addresses and roles "
+    epilog="FILE is YAML or JSON with server, serviceCIDRs, domain, apiNames, and machines: each with name, addresses and roles "
     "(control-plane, etcd, node). Ansible runs this command by itself."
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--pki-dir", type=click.Path(file_okay=False, path_type=Path), default="/etc/kubernetes/pki", show_default=True)
-def issue(file: Path, pki_dir: Path) -> None:
+@click.option(
+    "--renew", is_flag=True, help="Issue every certificate anew, however long the one there is lasts; not the authorities."
+)
+def issue(file: Path, pki_dir: Path, renew: bool) -> None:
     """Make the authorities of a cluster of several machines, and what each machine needs, as FILE describes them. What is
     current is kept, what was made is printed."""
     import yaml
@@ -87,7 +90,7 @@ def issue(file: Path, pki_dir: Path) -> None:
         cluster = read(yaml.safe_load(file.read_text()))
     except (DescriptionError, yaml.YAMLError) as error:
         raise click.ClickException(f"{file}: {error}") from None
-    for name in ensure(pki_dir, cluster):
+    for name in ensure(pki_dir, cluster, renew=renew):
         click.echo(name)
 
 

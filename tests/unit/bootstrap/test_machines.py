@@ -13,7 +13,7 @@ from component.x509 import CLIENT, SERVER, parse
 
 DESCRIPTION: dict[str, Any] = {
     "server": "https://127.0.0.1:7443",
-    "serviceIPs": ["10.96.0.1"],
+    "serviceCIDRs": ["10.96.0.0/12"],
     "apiNames": ["api.example.org", "192.0.2.100"],
     "machines": [
         {"name": "cp1", "addresses": ["192.0.2.1"], "roles": ["control-plane", "etcd", "node"]},
@@ -31,7 +31,9 @@ def test_a_node_gets_its_own_keys_and_no_other(tmp_path: Path) -> None:
     ensure(tmp_path, read(DESCRIPTION))
 
     own = tmp_path / "machines" / "n1"
-    assert {file.name for file in own.iterdir()} == {"kubelet.crt", "kubelet.key", "proxy.crt", "proxy.key", "proxy.conf"}
+    assert {file.name for file in own.iterdir()} == {
+        *("kubelet.crt", "kubelet.key", "proxy.crt", "proxy.key", "proxy.conf", "dns.crt", "dns.key", "dns.conf")
+    }
     serving = parse((own / "kubelet.crt").read_bytes())
     assert (serving.common_name, set(serving.ip_addresses)) == ("system:node:n1", {"192.0.2.3", "2001:db8::3"})
     assert serving.usages == (SERVER,)
@@ -85,7 +87,7 @@ def test_a_new_machine_changes_nothing_of_the_others(tmp_path: Path) -> None:
     described = deepcopy(DESCRIPTION)
     described["machines"].append({"name": "n2", "addresses": ["192.0.2.4"], "roles": ["node"]})
 
-    assert ensure(tmp_path, read(described)) == ["n2/kubelet", "n2/proxy", "n2/proxy.conf"]
+    assert ensure(tmp_path, read(described)) == ["n2/kubelet", "n2/proxy", "n2/dns", "n2/proxy.conf", "n2/dns.conf"]
 
 
 def test_what_ends_soon_is_issued_anew_with_its_kubeconfig(tmp_path: Path) -> None:
@@ -112,8 +114,8 @@ def test_secrets_are_for_root_alone(tmp_path: Path) -> None:
         pytest.param({"machines": []}, "none has the role control-plane", id="nobody"),
         pytest.param({"machines": [*DESCRIPTION["machines"], DESCRIPTION["machines"][0]]}, "same name", id="twice"),
         pytest.param({"server": "http://127.0.0.1"}, "server: must be an https URL", id="plain"),
-        pytest.param({"serviceIPs": ["10.96.0.0/12"]}, "serviceIPs: ", id="not-an-address"),
-        pytest.param({"serviceIps": []}, "unknown field 'serviceIps'", id="unknown"),
+        pytest.param({"serviceCIDRs": ["10.96.0.1/12"]}, "serviceCIDRs: ", id="not-a-network"),
+        pytest.param({"serviceCidrs": []}, "unknown field 'serviceCidrs'", id="unknown"),
         pytest.param({"machines": [{"name": "../x", "addresses": ["192.0.2.1"], "roles": ["node"]}]}, "is no name", id="path"),
         pytest.param({"machines": [{"name": "x", "addresses": ["192.0.2.1"], "roles": ["chef"]}]}, "must be some of", id="role"),
     ],
@@ -121,3 +123,15 @@ def test_secrets_are_for_root_alone(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused_by_name(change: dict[str, Any], said: str) -> None:
     with pytest.raises(DescriptionError, match=said):
         read({**DESCRIPTION, **change})
+
+
+def test_renewal_issues_everything_but_the_authorities(tmp_path: Path) -> None:
+    cluster = read(DESCRIPTION)
+    first = ensure(tmp_path, cluster)
+    authorities = {name: (tmp_path / f"{name}.crt").read_bytes() for name in ("ca", "front-proxy-ca", "etcd/ca")}
+
+    renewed = ensure(tmp_path, cluster, renew=True)
+
+    assert renewed == [name for name in first if "/" in name and name != "etcd/ca"]
+    assert {name: (tmp_path / f"{name}.crt").read_bytes() for name in authorities} == authorities
+    assert ensure(tmp_path, cluster) == []

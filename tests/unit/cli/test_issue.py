@@ -9,7 +9,7 @@ from cli.__main__ import cli
 
 FILE = """
 server: https://192.0.2.1:6443
-serviceIPs: [10.96.0.1]
+serviceCIDRs: [10.96.0.0/12]
 machines:
   - {name: cp1, addresses: [192.0.2.1], roles: [control-plane, etcd]}
 """
