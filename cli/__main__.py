@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "image": ("cli.image", "image", "Import container images from archives, and make the product's own."),
     "certs": ("cli.certs", "certs", "Check, renew and issue the certificates of a cluster."),
     "token": ("cli.token", "token", "Manage the tokens with which new nodes join."),
+    "addon": ("cli.addon", "addon", "Print the objects that a cluster needs beside its daemons."),
     "secrets": ("cli.secrets", "secrets", "Look after what is encrypted in storage."),
     "snapshot": ("cli.snapshot", "snapshot", "Save, inspect and restore the objects of a cluster."),
     "migrate": ("cli.snapshot", "migrate", "Move a cluster from SQLite to etcd, or back."),
