@@ -4,10 +4,12 @@ Called by the two plugins. What comes back is an Answer that allows; a refusal i
 gets, a failure as CallFailedError, which the webhook's failure policy judges.
 """
 
+import asyncio
 import math
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
 from apimachinery import errors
 from apimachinery.errors import StatusError
@@ -24,6 +26,7 @@ from controlplane.apiserver.service_client import HookClients, HookError
 
 _log = logs.get(__name__)
 _OK = 200
+_APART = 128 * 1024  # bytes of an answer that are read on a thread, as of a request's body
 
 
 class CallFailedError(Exception):
@@ -143,7 +146,8 @@ class Caller:
         query = {"timeout": f"{math.ceil(hook.timeout)}s"}
         try:
             said = await self._clients.post(hook.client, body, hook.timeout, query)
-            found = review.answer(said, version, uid, mutating=self.kind.mutating)
+            read = partial(review.answer, said, version, uid, mutating=self.kind.mutating)
+            found = await asyncio.to_thread(read) if len(said) > _APART else read()
         except HookError as problem:
             code = problem.code or self.kind.unreachable
             raise CallFailedError(hook.name, f"failed to call webhook: {problem}", code) from None

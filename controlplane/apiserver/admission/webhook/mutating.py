@@ -15,7 +15,7 @@ from controlplane.apiserver.admission.interface import Attributes, Form, Object
 from controlplane.apiserver.admission.matching import is_exempt
 from controlplane.apiserver.admission.webhook.calls import Caller, CallFailedError, Versions, closed
 from controlplane.apiserver.admission.webhook.hooks import Candidate, Hook, Source
-from controlplane.apiserver.admission.webhook.review import JSON_PATCH, Answer
+from controlplane.apiserver.admission.webhook.review import JSON_PATCH, Answer, parsed
 
 NAME = "MutatingAdmissionWebhook"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
@@ -141,7 +141,7 @@ def _operations(hook: Hook, answer: Answer) -> list[Object]:
     if not answer.patch:
         return []
     try:
-        found = orjson.loads(answer.patch)
+        found = parsed(answer.patch)
         if found is not None and not isinstance(found, list):
             raise ValueError("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     except ValueError as problem:

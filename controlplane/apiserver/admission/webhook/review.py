@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from apimachinery.codecs import json
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.admission.interface import Attributes, Object
 from controlplane.apiserver.admission.matching import Matched
@@ -16,6 +17,8 @@ from controlplane.apiserver.admission.request import request_of
 GROUP = "admission.k8s.io"
 VERSIONS = ("v1", "v1beta1")
 JSON_PATCH = "JSONPatch"
+MAX_NODES = 120_000
+"""Keys and values of an answer, and of the patch in it: what an object's body may have. Each costs many times its bytes."""
 
 
 class InvalidAnswerError(ValueError):
@@ -56,9 +59,16 @@ def _named(obj: Object | None, kind: GroupVersionKind) -> Object | None:
     return None if obj is None else {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
 
 
+def parsed(data: bytes) -> Any:
+    """Raises ValueError for what is no JSON, or more of it than ``MAX_NODES``."""
+    if len(data) > MAX_NODES and json.has_more_nodes(data, MAX_NODES):
+        raise ValueError(f"more than {MAX_NODES} keys and values")
+    return orjson.loads(data)
+
+
 def answer(body: bytes, version: str, uid: str, *, mutating: bool) -> Answer:
     """Raises InvalidAnswerError; ValueError for what is no review at all."""
-    review = orjson.loads(body)
+    review = parsed(body)
     if not isinstance(review, dict):
         raise ValueError("the answer is no object")
     response = review.get("response")

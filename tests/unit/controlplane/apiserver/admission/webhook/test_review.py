@@ -105,6 +105,13 @@ def test_what_is_no_review_at_all(body: bytes) -> None:
     assert not isinstance(caught.value, InvalidAnswerError)
 
 
+def test_answers_are_weighed_before_they_are_unpacked() -> None:
+    with pytest.raises(ValueError, match="more than 120000 keys and values"):
+        review.parsed(b"[" + b"[]," * 130_000 + b"[]]")
+    text = json.dumps(",[" * 100_000).encode()  # in a string they are text
+    assert review.parsed(text) == ",[" * 100_000
+
+
 def test_parts_of_the_wrong_type_say_nothing() -> None:
     found = answered(allowed=True, warnings="w", auditAnnotations=["x"], status="s")
     assert (found.warnings, found.annotations, found.status) == ((), {}, {})
