@@ -65,22 +65,17 @@ def plan(wanted: Mapping[str, Version], held: Mapping[str, Mapping[str, Any]]) -
 
 
 class Registration:
-    """Run :meth:`run` for as long as the server lives. ``wanted`` is None as long as it is not known yet; see :meth:`note`."""
+    """Run :meth:`run` for as long as the server lives, from when everything that may be wanted has been added."""
 
-    def __init__(self, services: APIServices, store: Store, wanted: Callable[[], Mapping[str, Version] | None]) -> None:
-        self._services, self._store, self._wanted = services, store, wanted
+    def __init__(self, services: APIServices, store: Store) -> None:
+        self._services, self._store = services, store
+        self._wanted: list[Callable[[], Mapping[str, Version]]] = []
         self._changed = asyncio.Event()
         services.on_change(self._changed.set)
 
     def add(self, more: Callable[[], Mapping[str, Version]]) -> None:
         """Want these as well, whatever they are at the time; see :meth:`note`."""
-        first = self._wanted
-
-        def both() -> Mapping[str, Version] | None:
-            wanted = first()
-            return None if wanted is None else {**wanted, **more()}
-
-        self._wanted = both
+        self._wanted.append(more)
 
     def note(self) -> None:
         """What is wanted may have changed."""
@@ -90,8 +85,8 @@ class Registration:
         await self._services.synced.wait()
         while True:
             self._changed.clear()
-            wanted = self._wanted()
-            if wanted is not None and not all([await self._act(step) for step in plan(wanted, self._services.objects)]):
+            wanted = {name: one for source in self._wanted for name, one in source().items()}
+            if not all([await self._act(step) for step in plan(wanted, self._services.objects)]):
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             await self._changed.wait()

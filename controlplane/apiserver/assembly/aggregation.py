@@ -73,7 +73,9 @@ def made(config: Config, stores: Mapping[str, Store], streams: OpenStreams, metr
     with_uid = config.features.enabled("RemoteRequestHeaderUID")
     proxy = Proxy(backends, streams, with_uid=with_uid, reject_redirects=settings.reject_redirects)
     services.on_change(lambda: proxy.update(services.remote))
-    wanted = {one.name: one for one in _own(config)}
+    registration = Registration(services, store)
+    own = {one.name: one for one in _own(config)}
+    registration.add(lambda: own)
 
     async def write_status(name: str, change: Callable[[Object], Awaitable[Object | None]]) -> None:
         await write(f"apiservices.{GROUP}", "", name, change)
@@ -85,7 +87,7 @@ def made(config: Config, stores: Mapping[str, Store], streams: OpenStreams, metr
         backends,
         proxy,
         Availability(services, backends, cluster, write_status, metrics, RealClock()),
-        Registration(services, store, lambda: wanted),
+        registration,
         documents,
         MergedOpenAPI(services, documents),
         resolver,

@@ -308,3 +308,40 @@ async def test_a_server_without_openapi_v3_is_described_by_its_v2(pair: tuple[Te
     made = (await server.request("GET", entry["serverRelativeURL"])).json
     assert made["components"]["schemas"] == {"Widget": {"type": "object"}}
     assert list(made["paths"]) == [WIDGETS]
+
+
+def definition(plural: str, group: str) -> dict[str, Any]:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"plural": plural, "kind": plural.title()}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": f"{plural}.{group}"}, "spec": spec}
+
+
+async def test_apiservices_of_custom_resources_outlast_a_restart(tmp_path: Path) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    async def registered(server: TestServer, group: str) -> Any:
+        async def check() -> Any:
+            answer = await server.request("GET", f"{SERVICES}/v1.{group}")
+            return answer.json if answer.status == 200 else None
+
+        return await until(check)
+
+    async with running_apiserver("sqlite", tmp_path) as server:
+        assert (await server.request("POST", definitions, definition("pears", "a.example"))).status == 201
+        before = await registered(server, "a.example")
+        spec = {"group": "a.example", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100}
+        assert (before["spec"], (await condition(server, "v1.a.example"))["reason"]) == (spec, "Local")
+    async with running_apiserver("sqlite", tmp_path) as server:
+        assert (await server.request("POST", definitions, definition("figs", "b.example"))).status == 201
+        await registered(server, "b.example")  # so those that nobody wants have been removed
+        assert (await registered(server, "a.example"))["metadata"]["uid"] == before["metadata"]["uid"]
+        assert (await server.request("DELETE", f"{definitions}/pears.a.example")).status == 200
+
+        async def gone() -> bool:
+            return (await server.request("GET", f"{SERVICES}/v1.a.example")).status == 404
+
+        await until(gone)
+        groups = [each["name"] for each in (await server.request("GET", "/apis")).json["groups"]]
+        assert "b.example" in groups
+        assert "a.example" not in groups
