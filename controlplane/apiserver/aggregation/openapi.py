@@ -13,6 +13,7 @@ _DEFINITIONS, _SCHEMAS = "#/definitions/", "#/components/schemas/"
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch"})
 _IN_SCHEMA = ("type", "format", "items", "default", "enum", "uniqueItems")
 _JSON = "application/json"
+_KINDS = "x-kubernetes-group-version-kind"
 
 
 class NotOpenAPIError(ValueError):
@@ -46,36 +47,64 @@ def merged_v2(local: Object, parts: Iterable[Object]) -> Object:
     """One document of all. Definitions of one name that say different things get names of their own; paths of others win."""
     paths, definitions = dict(local["paths"]), dict(local["definitions"])
     for part in parts:
-        renamed = {}
+        names = _names(part["definitions"], definitions)
+        paths.update(_renamed(part["paths"], names))
         for name, definition in part["definitions"].items():
-            if name in definitions and definitions[name] != definition:
-                renamed[name] = _free(name, {*definitions, *part["definitions"]})
-        own = _renamed(part, renamed) if renamed else part
-        paths.update(own["paths"])
-        definitions.update({renamed.get(name, name): each for name, each in own["definitions"].items()})
+            new, held = _renamed(definition, names), definitions.get(names[name])
+            definitions[names[name]] = new if held is None else _of_both(held, new)
     return {**local, "paths": dict(sorted(paths.items())), "definitions": dict(sorted(definitions.items()))}
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number = 2
-    while f"{name}_v{number}" in taken:
+def _names(part: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str]:
+    """What each definition of ``part`` is called beside ``held``: a free name, or that of one which says the same.
+
+    What it says depends on the names of those that it refers to, also in a circle. So each keeps its name until that turns out
+    to be somebody else's, and all are asked again; names only move on, and past the end of ``held`` all are free.
+    """
+    names = {name: name for name in part}
+    moved = True
+    while moved:
+        moved = False
+        for name, definition in part.items():
+            while (other := held.get(names[name])) is not None and not _same(other, _renamed(definition, names)):
+                names[name] = _next(name, names[name], part)
+                moved = True
+    return names
+
+
+def _next(name: str, tried: str, part: Mapping[str, Any]) -> str:
+    """The name after ``tried`` of those that ``name`` may get: none that the part itself has."""
+    number = int(tried.removeprefix(f"{name}_v")) if tried != name else 1
+    while (new := f"{name}_v{number + 1}") in part:
         number += 1
-    return f"{name}_v{number}"
+    return new
 
 
-def _renamed(part: Object, names: Mapping[str, str]) -> Object:
-    def walk(value: Any) -> Any:
-        if isinstance(value, list):
-            return [walk(each) for each in value]
-        if not isinstance(value, dict):
-            return value
-        changed = {key: walk(each) for key, each in value.items()}
-        reference = value.get("$ref")
-        if isinstance(reference, str) and (new := names.get(reference.removeprefix(_DEFINITIONS))):
-            changed["$ref"] = _DEFINITIONS + new
-        return changed
+def _same(one: Any, other: Any) -> bool:
+    """Whatever they are the schema of: each server names its own kinds for what all have, as DeleteOptions."""
+    return bool({**one, _KINDS: None} == {**other, _KINDS: None})
 
-    return {**part, "paths": walk(part["paths"]), "definitions": walk(part["definitions"])}
+
+def _of_both(held: Object, new: Object) -> Object:
+    """Two that are the same, for the kinds of both."""
+    kinds = [*_objects(held.get(_KINDS)), *_objects(new.get(_KINDS))]
+    if not kinds or held.get(_KINDS) == new.get(_KINDS):
+        return held
+    single = {tuple(str(each.get(part, "")) for part in ("group", "version", "kind")): each for each in kinds}
+    return {**held, _KINDS: [each for _, each in sorted(single.items())]}
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_renamed(each, names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {key: _renamed(each, names) for key, each in value.items()}
+    reference = value.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+        name = reference.removeprefix(_DEFINITIONS)
+        changed["$ref"] = _DEFINITIONS + names.get(name, name)
+    return changed
 
 
 def _references(value: Any) -> Iterable[str]:

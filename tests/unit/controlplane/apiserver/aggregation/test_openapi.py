@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controlplane.apiserver.aggregation.openapi import NotOpenAPIError, merged_v2, part_of, v3_of
@@ -74,6 +74,23 @@ def test_definitions_that_differ_get_a_name_of_their_own() -> None:
     assert b"things.example" in gnostic.encode(merged)
 
 
+def kinds(*groups: str) -> dict[str, Any]:
+    return {"x-kubernetes-group-version-kind": [{"group": group, "kind": "K", "version": "v1"} for group in groups]}
+
+
+def test_what_differs_in_its_kinds_alone_is_said_once_for_all_of_them() -> None:
+    ours = {**OURS, "definitions": {"Options": {"type": "object", **kinds("", "b.example")}}}
+    theirs = {"paths": {}, "definitions": {"Options": {"type": "object", **kinds("a.example", "b.example")}}}
+    made = merged_v2(ours, [theirs])
+    assert made["definitions"] == {"Options": {"type": "object", **kinds("", "a.example", "b.example")}}
+    assert ours["definitions"]["Options"] == {"type": "object", **kinds("", "b.example")}
+
+
+def test_servers_that_say_the_same_share_what_was_called_anew() -> None:
+    part = part_of(orjson.dumps(DOCUMENT), ROOT)
+    assert merged_v2(OURS, [part, part]) == merged_v2(OURS, [part])
+
+
 names = st.sampled_from(["A", "B", "C", "A_v2"])
 schemas = st.fixed_dictionaries(
     {"type": st.sampled_from(["object", "string"]), "properties": st.dictionaries(names, names.map(reference))}
@@ -85,7 +102,19 @@ documents = st.fixed_dictionaries(
 )
 
 
+def documented(**properties: dict[str, str]) -> dict[str, Any]:
+    definitions = {
+        name: {"type": "object", "properties": {key: reference(each) for key, each in found.items()}}
+        for name, found in properties.items()
+    }
+    return {**OURS, "paths": {f"{ROOT}/A": {"get": operation("A")}}, "definitions": definitions}
+
+
 @given(documents, documents)
+@example(  # the same to look at, and in a circle with one that is not
+    {**documented(A={"A": "B"}, B={}, C={}, A_v2={}), "paths": {f"{ROOT}/B": {"get": operation("A")}}},
+    documented(A={"A": "B"}, B={"A": "A"}, C={}, A_v2={}),
+)
 def test_a_merged_document_says_of_each_path_what_its_own_document_said(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     merged = merged_v2(ours, [part_of(orjson.dumps(theirs), ROOT)])
     for path, item in theirs["paths"].items():
