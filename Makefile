@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm misbehave lint format bench bench-pods bench-node bench-watch
+.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm machines misbehave lint lint-ansible format bench bench-pods bench-node bench-watch
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,11 +50,18 @@ runtimes: setup-dev ## fetch other containerds (1.7, 2) and run the kubelet's te
 vm: setup-dev ## the kubelet's tests in a small machine with systemd and cgroup v2, both cgroup drivers (root)
 	@.venv/bin/python -m tests.vm.run $(VM)
 
+machines: setup-dev ## the playbooks on three Debian machines with systemd, over SSH: from nothing to upgraded and off again (root; MACHINES="--control-planes 3 --steps site,smoke")
+	@.venv/bin/python -m tests.ansible.run $(MACHINES)
+
 lint: setup-dev ## style, types, import boundaries
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+
+lint-ansible: ## style of the playbooks, by ansible-lint in an environment of its own (92 MB, a minute)
+	@test -x .venv-lint/bin/ansible-lint || (python3 -m venv .venv-lint && .venv-lint/bin/pip install --quiet --require-virtualenv -r requirements-ansible-lint.lock)
+	@cd ansible && PATH=$(CURDIR)/.venv-lint/bin:$$PATH ansible-lint --offline --profile production .
 
 format: setup-dev ## mend style
 	@.venv/bin/ruff check --fix .
