@@ -43,12 +43,13 @@ class StoredEntry:
     restored = False
 
     def __init__(self, key: str, value: bytes, revision: int, traits: Traits = NO_TRAITS, head: bytes = b"") -> None:
-        at = len(head) if head and value.startswith(head) else value.find(_METADATA)
+        shared = bool(head) and value.startswith(head)
+        at = len(head) if shared else value.find(_METADATA)
         inside = at + len(_METADATA)
         if at < 0 or value[at:inside] != _METADATA:
             raise ValueError("a stored value has no metadata")
         self.key, self.revision, self.traits = key, revision, traits
-        self.head = head if at == len(head) else value[:at]
+        self.head = head if shared else value[:at]
         closing = b'"' if value[inside] == _BRACE else b'",'
         self.item = b"".join((_START, b"%d" % revision, closing, memoryview(value)[inside:]))
 

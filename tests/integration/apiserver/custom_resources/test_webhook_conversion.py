@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from tests.support.apiserver import TestServer
-from tests.support.custom import definition, established, version, widget
+from tests.support.custom import DEFINITIONS, definition, established, version, widget
 from tests.support.webhook_server import HookServer, hook_server
 
 Object = dict[str, Any]
@@ -96,3 +96,21 @@ async def test_a_webhook_that_fails_fails_the_request_and_no_other_version(serve
         assert (await server.request("GET", NEW)).status == 500
         assert (await server.request("POST", NEW, widget("b", api_version="example.com/v2"))).status == 500
         assert (await server.request("GET", f"{OLD}/a")).json["spec"] == {"host": "one", "port": "1"}
+
+
+async def test_what_an_older_storage_version_left_is_converted_too(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+        await server.request("POST", OLD, widget("a", host="one", port="1"))
+        found = (await server.request("GET", f"{DEFINITIONS}/widgets.example.com")).json
+        versions = [{**each, "storage": not each["storage"]} for each in found["spec"]["versions"]]
+        turned = {"spec": {"versions": versions}}
+        await server.request("PATCH", f"{DEFINITIONS}/widgets.example.com", turned, content_type="application/merge-patch+json")
+        await server.request("POST", OLD, widget("b", host="two", port="2"))
+        for path, wanted in (
+            (OLD, [{"host": "one", "port": "1"}, {"host": "two", "port": "2"}]),
+            (NEW, [{"address": "one:1"}, {"address": "two:2"}]),
+        ):
+            listed = (await server.request("GET", path)).json["items"]
+            assert [item["spec"] for item in listed] == wanted
+            assert [(await server.request("GET", f"{path}/{name}")).json["spec"] for name in "ab"] == wanted
