@@ -68,8 +68,10 @@ Node = Constant | Ident | Select | Call | CreateList | CreateMap | Comprehension
 
 
 def read(serialised: bytes) -> Node:
-    """Raises ValueError for what is no checked expression."""
+    """Raises ValueError for what is no expression, checked or only parsed (``cel.expr.ParsedExpr``)."""
     wrapped = _Message(serialised)
+    if wrapped.text(1).endswith("ParsedExpr"):
+        return _node(_Message(wrapped.last(2)).last(2))
     checked = _Message(wrapped.last(2)) if wrapped.text(1).startswith("type.googleapis.com/") else wrapped
     return _node(checked.last(4))
 

@@ -154,8 +154,14 @@ class Environment:
             written = self._env.compile(expression, disable_check=True).serialize()
         except RuntimeError as error:
             raise CompileError(f"compilation failed: {_plain(str(error))}") from None
-        evaluated = self._env.deserialize(rewrite.rewritten(written, change))
-        return Program(expression, evaluated, read(written), cel.Type.DYN)
+
+        def each(node: Any) -> None:
+            rewrite.as_name(node, self._variables)
+            library.formats.change(node)
+            change(node)
+
+        changed = rewrite.rewritten(written, each)
+        return Program(expression, self._env.deserialize(changed), read(changed), cel.Type.DYN)
 
 
 def _extended(overloads: Iterable[Overload]) -> list[Any]:

@@ -5,7 +5,7 @@ value, and objects that are made by a type's name (mutations). Only the fields t
 messages keep the others as they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -19,7 +19,12 @@ _MESSAGES: dict[str, tuple[_Field, ...]] = {
     "Checked": (("expr", 4, _MESSAGE, _ONE, "Expr"),),
     "Parsed": (("expr", 2, _MESSAGE, _ONE, "Expr"),),
     "Constant": (("string_value", 6, _STRING, _ONE, ""),),
-    "Select": (("operand", 1, _MESSAGE, _ONE, "Expr"), ("field", 2, _STRING, _ONE, "")),
+    "Ident": (("name", 1, _STRING, _ONE, ""),),
+    "Select": (
+        ("operand", 1, _MESSAGE, _ONE, "Expr"),
+        ("field", 2, _STRING, _ONE, ""),
+        ("test_only", 3, _BOOL, _ONE, ""),
+    ),
     "Call": (
         ("target", 1, _MESSAGE, _ONE, "Expr"),
         ("function", 2, _STRING, _ONE, ""),
@@ -37,6 +42,7 @@ _MESSAGES: dict[str, tuple[_Field, ...]] = {
     "Expr": (
         ("id", 2, _INT64, _ONE, ""),
         ("const_expr", 3, _MESSAGE, _ONE, "Constant"),
+        ("ident_expr", 4, _MESSAGE, _ONE, "Ident"),
         ("select_expr", 5, _MESSAGE, _ONE, "Select"),
         ("call_expr", 6, _MESSAGE, _ONE, "Call"),
         ("list_expr", 7, _MESSAGE, _ONE, "List"),
@@ -121,3 +127,13 @@ def as_map(node: Any) -> None:
             key = entry.field_key
             entry.ClearField("field_key")
             entry.map_key.const_expr.string_value = key
+
+
+def as_name(node: Any, names: Collection[str]) -> None:
+    """Makes of a field of a variable the variable with a dot in its name, as the type checker does: ``variables.x``."""
+    select = node.select_expr
+    if node.HasField("select_expr") and not select.test_only and select.operand.HasField("ident_expr"):
+        name = f"{select.operand.ident_expr.name}.{select.field}"
+        if name in names:
+            node.ClearField("select_expr")
+            node.ident_expr.name = name

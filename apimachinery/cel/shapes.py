@@ -17,7 +17,6 @@ from apimachinery.cel import values
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _SCALARS = {"double": 1, "int": 3, "bool": 8, "string": 9, "bytes": 12}
 _MESSAGE, _ONE, _MANY = 11, 1, 3
-_PACKAGE = "kubernetes"
 _WELL_KNOWN = {
     "any": ".google.protobuf.Value",
     "list": ".google.protobuf.ListValue",
@@ -38,6 +37,7 @@ class Shape:
     element: "Shape | None" = None
     name: str = ""
     fields: "Mapping[str, Shape]" = field(default_factory=dict)
+    package: str = "kubernetes"  # types of one package may refer to one another
 
 
 ANY, BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP = (
@@ -54,31 +54,39 @@ def map_of(element: Shape) -> Shape:
     return Shape("map", element)
 
 
-def object_of(name: str, fields: Mapping[str, Shape]) -> Shape:
+def object_of(name: str, fields: Mapping[str, Shape], package: str = "kubernetes") -> Shape:
     """Objects of one name have the same fields."""
-    return Shape("object", None, name, fields)
+    return Shape("object", None, name, fields, package)
 
 
 def type_name(shape: Shape) -> str:
     """What the type of an object is called in expressions."""
-    return f"{_PACKAGE}.{shape.name}"
+    return f"{shape.package}.{shape.name}" if shape.package else shape.name
 
 
 def pool_of(*shapes: Shape) -> Any:
     """A descriptor pool with the object types in ``shapes`` and all that they refer to, and Kubernetes' own."""
-    file = descriptor_pb2.FileDescriptorProto(name="shapes.proto", package=_PACKAGE, syntax="proto2")
-    file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("duration", "struct", "timestamp"))
+    files: dict[str, Any] = {}
     found: set[str] = set()
     for shape in shapes:
         for each in _objects(shape, found):
-            message = file.message_type.add(name=each.name)
+            if each.package not in files:
+                files[each.package] = _file(each.package)
+            message = files[each.package].message_type.add(name=each.name)
             message.options.deprecated_legacy_json_field_conflicts = True  # fooBar beside foo_bar
             _add(message, each)
     pool = values.new_pool()
     for known in (duration_pb2, struct_pb2, timestamp_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
+    for file in files.values():
+        pool.AddSerializedFile(file.SerializeToString())
     return pool
+
+
+def _file(package: str) -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name=f"shapes/{package}.proto", package=package, syntax="proto2")
+    file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("duration", "struct", "timestamp"))
+    return file
 
 
 def _objects(shape: Shape, seen: set[str]) -> Iterator[Shape]:
@@ -87,8 +95,8 @@ def _objects(shape: Shape, seen: set[str]) -> Iterator[Shape]:
         found = pending.pop()
         if found.element is not None:
             pending.append(found.element)
-        if found.kind == "object" and found.name not in seen:
-            seen.add(found.name)
+        if found.kind == "object" and type_name(found) not in seen:
+            seen.add(type_name(found))
             yield found
             pending += found.fields.values()
 

@@ -38,9 +38,10 @@ def _typed(params: bool, authorizer: bool) -> Environment:
 
 @lru_cache(maxsize=1)
 def _plain() -> Environment:
-    return Environment(dict.fromkeys(("object", "oldObject", "request", "namespaceObject", "params"), ANY) | _AUTHORIZER)
+    return Environment(_untyped())
 
 
+_VALUES = ("object", "oldObject", "request", "namespaceObject", "params")
 _AUTHORIZER = {"authorizer": AUTHORIZER, "authorizer.requestResource": RESOURCE_CHECK}
 
 
@@ -63,6 +64,7 @@ class Compiler:
         self._variables: dict[str, Kind] = {}
         self._typed: dict[bool, Environment] = {}
         self._plain: Environment | None = None
+        self._mutating: Environment | None = None
 
     def variable(self, name: str, expression: str) -> Expression:
         """Declares ``variables.<name>`` for what is compiled from now on. Raises nothing: see :class:`Expression`."""
@@ -74,7 +76,7 @@ class Compiler:
             made = Expression(expression, None, str(error))
         self._variables[VARIABLES + name] = found
         self._typed.clear()
-        self._plain = None
+        self._plain = self._mutating = None
         return made
 
     def compile(self, expression: str, *results: str, authorizer: bool = True) -> Expression:
@@ -92,13 +94,16 @@ class Compiler:
         except CompileError as error:
             return Expression(expression, None, str(error))
 
+    def declared(self, *, authorizer: bool = True) -> dict[str, Kind]:
+        """The variables and their types, for whoever checks with types of its own."""
+        return {**_declared(self._params, authorizer), **self._variables}
+
     def _check(self, expression: str, *, authorizer: bool) -> Any:
         """The expression's type."""
         environment = _typed(self._params, authorizer)
         if self._variables and "variables" in expression:
             if authorizer not in self._typed:
-                kinds = {**_declared(self._params, authorizer), **self._variables}
-                self._typed[authorizer] = Environment(kinds, pool=view.POOL)
+                self._typed[authorizer] = Environment(self.declared(authorizer=authorizer), pool=view.POOL)
             environment = self._typed[authorizer]
         return environment.compile(expression).type
 
@@ -107,9 +112,18 @@ class Compiler:
         if not self._variables or "variables" not in expression:
             return _plain()
         if self._plain is None:
-            names = dict.fromkeys(("object", "oldObject", "request", "namespaceObject", "params", *self._variables), ANY)
-            self._plain = Environment(names | _AUTHORIZER)
+            self._plain = Environment(_untyped(*self._variables))
         return self._plain
+
+    def mutating(self) -> Environment:
+        """Where expressions that make changes are evaluated."""
+        if self._mutating is None:
+            self._mutating = Environment(_untyped(*self._variables), mutations=True)
+        return self._mutating
+
+
+def _untyped(*more: str) -> dict[str, Kind]:
+    return {**dict.fromkeys((*_VALUES, *more), ANY), **_AUTHORIZER}
 
 
 def type_name(found: Any) -> str:

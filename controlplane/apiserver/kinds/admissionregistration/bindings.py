@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery import fieldpath
+from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.kinds.admissionregistration import rules
@@ -32,7 +32,9 @@ class _BindingStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Object) -> list[FieldError]:
         spec = obj["spec"]
-        found = [] if spec.get("policyName") else [fieldpath.required("spec.policyName")]
+        name = spec.get("policyName") or ""
+        path = "spec.policyName"
+        found = checks.each(path, name, names.is_dns1123_subdomain(name)) if name else [fieldpath.required(path)]
         if spec.get("paramRef") is not None:
             found += _check_param_ref(spec["paramRef"], "spec.paramRef")
         if spec.get("matchResources") is not None:
@@ -61,7 +63,7 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy):
 
     def _check_own(self, spec: Mapping[str, Any]) -> list[FieldError]:
         actions, path = spec.get("validationActions") or (), "spec.validationActions"
-        found = [] if actions else [fieldpath.required(path)]
+        found = [] if actions else [fieldpath.required(path, "at least one validation action is required")]
         for position, action in enumerate(actions):
             if action not in _ACTIONS:
                 found.append(fieldpath.not_supported(f"{path}[{position}]", action, _ACTIONS))
@@ -94,7 +96,7 @@ def _param_ref(spec: Mapping[str, Any]) -> str:
 
 def _check_param_ref(reference: Mapping[str, Any], path: str) -> list[FieldError]:
     name, selector = reference.get("name"), reference.get("selector")
-    found: list[FieldError] = []
+    found = checks.each(f"{path}.name", name, names.is_path_segment(name)) if name else []
     if name and selector is not None:
         text = "name and selector are mutually exclusive"
         found += [fieldpath.forbidden(f"{path}.{field}", text) for field in ("name", "selector")]

@@ -5,6 +5,7 @@ from typing import Any
 
 from apimachinery import fieldpath, names
 from apimachinery.fieldpath import FieldError
+from controlplane.apiserver.kinds.admissionregistration.expressions import BOOL, Expressions
 from controlplane.apiserver.kinds.shared import checks
 
 Object = dict[str, Any]
@@ -85,6 +86,18 @@ def _check_resources(resources: Sequence[str], path: str) -> list[FieldError]:
     return found
 
 
+def check_named_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
+    """``NamedRuleWithOperations``."""
+    found: list[FieldError] = []
+    listed = rule.get("resourceNames") or ()
+    for position, name in enumerate(listed):
+        where = f"{path}.resourceNames[{position}]"
+        found += checks.each(where, name, names.is_path_segment(name))
+        if name in listed[:position]:
+            found.append(fieldpath.duplicate(where, name))
+    return found + check_rule(rule, path)
+
+
 def check_match(match: Mapping[str, Any], path: str) -> list[FieldError]:
     """``MatchResources``."""
     found: list[FieldError] = []
@@ -99,12 +112,13 @@ def check_match(match: Mapping[str, Any], path: str) -> list[FieldError]:
         found += checks.label_selector(match.get(selector), f"{path}.{selector}")
     for part in ("resourceRules", "excludeResourceRules"):
         for position, rule in enumerate(match.get(part) or ()):
-            found += check_rule(rule, f"{path}.{part}[{position}]")
+            found += check_named_rule(rule, f"{path}.{part}[{position}]")
     return found
 
 
-def check_conditions(conditions: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
-    """Names and presence; what an expression says is for whoever evaluates it."""
+def check_conditions(conditions: Sequence[Mapping[str, Any]], path: str, *, params: bool = False) -> list[FieldError]:
+    """Match conditions; ``params`` says whether their expressions have such a variable."""
+    expressions = Expressions(params=params)
     found: list[FieldError] = []
     taken: set[str] = set()
     if len(conditions) > 64:
@@ -112,8 +126,8 @@ def check_conditions(conditions: Sequence[Mapping[str, Any]], path: str) -> list
     for position, condition in enumerate(conditions):
         name = condition.get("name") or ""
         where = f"{path}[{position}]"
-        if not str(condition.get("expression") or "").strip():
-            found.append(fieldpath.required(f"{where}.expression"))
+        text = str(condition.get("expression") or "").strip()
+        found += expressions.check(text, f"{where}.expression", BOOL) if text else [fieldpath.required(f"{where}.expression")]
         if not name:
             found.append(fieldpath.required(f"{where}.name"))
         else:
