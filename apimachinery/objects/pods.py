@@ -142,11 +142,15 @@ def all_containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
     yield from spec.get("ephemeralContainers") or ()
 
 
+def sidecars(pod: Pod) -> Iterator[Mapping[str, Any]]:
+    """Init containers that go on running."""
+    yield from (each for each in spec_of(pod).get("initContainers") or () if is_sidecar(each))
+
+
 def long_running_containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
     """Ordinary containers and sidecars: those whose ports are open while the pod is ready."""
-    spec = spec_of(pod)
-    yield from (each for each in spec.get("initContainers") or () if is_sidecar(each))
-    yield from spec.get("containers") or ()
+    yield from sidecars(pod)
+    yield from containers(pod)
 
 
 def pod_ips(pod: Pod) -> list[str]:

@@ -36,6 +36,7 @@ _CONCURRENCY = {
     "resource-quota": 5,
     "ephemeralvolume": 5,
     "resource-claim": 50,
+    "horizontal-pod-autoscaler": 5,
 }
 
 
@@ -48,6 +49,25 @@ def _signing_files() -> list[click.Parameter]:
             flags.option(f"--cluster-signing-{word}key-file", type=flags.INPUT_FILE, help=f"Key of {whose}."),
         ]
     return found
+
+
+def _autoscaling() -> list[click.Parameter]:
+    prefix = "--horizontal-pod-autoscaler"
+    times = {
+        "sync-period": ("15s", "Pause between two looks at one autoscaler."),
+        "downscale-stabilization": ("5m", "How long a higher wish keeps a target from shrinking."),
+        "cpu-initialization-period": ("5m", "How long after its start a pod's CPU may not count."),
+        "initial-readiness-delay": ("30s", "Unready within this time of its start: a pod was never ready."),
+    }
+    return [
+        *(
+            flags.option(f"{prefix}-{name}", type=flags.DURATION, default=value, help=text)
+            for name, (value, text) in times.items()
+        ),
+        flags.option(
+            f"{prefix}-tolerance", type=click.FloatRange(0), default=0.1, help="Deviation from a target that is ignored."
+        ),
+    ]
 
 
 def _params() -> list[click.Parameter]:
@@ -80,6 +100,7 @@ def _params() -> list[click.Parameter]:
         flags.option("--mirroring-concurrent-service-endpoint-syncs", type=click.IntRange(1), default=5, help="As above."),
         flags.option("--cluster-signing-duration", type=flags.DURATION, default="8760h", help="Longest life of a certificate."),
         *_signing_files(),
+        *_autoscaling(),
         flags.option(
             "--legacy-service-account-token-clean-up-period",
             type=flags.DURATION,

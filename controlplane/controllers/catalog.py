@@ -32,6 +32,7 @@ from controlplane.controllers.endpointslice import EndpointSliceController
 from controlplane.controllers.endpointslice_mirroring import EndpointSliceMirroringController
 from controlplane.controllers.ephemeral_volume import EphemeralVolumeController
 from controlplane.controllers.garbage_collector import GarbageCollector
+from controlplane.controllers.horizontalpodautoscaler.controller import HorizontalPodAutoscalerController, Settings
 from controlplane.controllers.job.controller import JobController
 from controlplane.controllers.legacy_token_cleaner import LegacyTokenCleaner
 from controlplane.controllers.lib.certificate_authority import CertificateAuthority
@@ -61,8 +62,6 @@ _ABSENT = frozenset(
     [
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
-        "horizontal-pod-autoscaler-controller",
-        "horizontalpodautoscaling",
         "node-route-controller",
         "route",
         "service",
@@ -164,6 +163,7 @@ def descriptors() -> list[Descriptor]:
             "cronjob-controller", "cronjob", lambda env, flags: CronJobController(env, flags["concurrent_cron_job_syncs"])
         ),
         Descriptor("resourcequota-controller", "resourcequota", _resource_quota),
+        Descriptor("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling", _horizontal_pod_autoscaler),
         Descriptor("disruption-controller", "disruption", lambda env, flags: DisruptionController(env)),
         Descriptor("endpointslice-controller", "endpointslice", _endpointslice),
         Descriptor("endpoints-controller", "endpoint", _endpoints),
@@ -325,6 +325,20 @@ def _cronjob(env: Environment, flags: Options) -> Controller:
 
 def _resource_quota(env: Environment, flags: Options) -> Controller:
     return ResourceQuotaController(env, flags["concurrent_resource_quota_syncs"], flags["resource_quota_sync_period"])
+
+
+def _horizontal_pod_autoscaler(env: Environment, flags: Options) -> Controller:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    settings = Settings(
+        sync_period=flags["horizontal_pod_autoscaler_sync_period"],
+        downscale_stabilization=flags["horizontal_pod_autoscaler_downscale_stabilization"],
+        tolerance=flags["horizontal_pod_autoscaler_tolerance"],
+        cpu_initialization_period=flags["horizontal_pod_autoscaler_cpu_initialization_period"],
+        initial_readiness_delay=flags["horizontal_pod_autoscaler_initial_readiness_delay"],
+        own_tolerance=gates.enabled("HPAConfigurableTolerance"),
+        pod_level=gates.enabled("PodLevelResources"),
+    )
+    return HorizontalPodAutoscalerController(env, settings, flags["concurrent_horizontal_pod_autoscaler_syncs"])
 
 
 def _endpointslice(env: Environment, flags: Options) -> Controller:

@@ -88,6 +88,7 @@ class ExtensionServer:
     release: asyncio.Event = field(default_factory=asyncio.Event)  # lets a watch go on after its first event
     described: dict[str, Any] = field(default_factory=dict)  # its OpenAPI v2 document; empty for none
     has_v3: bool = True
+    answers: dict[str, Any] = field(default_factory=dict)  # by path: what it says instead of what follows here
 
     @property
     def ca_bundle(self) -> str:
@@ -128,6 +129,8 @@ class ExtensionServer:
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         path = asked.path
+        if path in self.answers:
+            return web.json_response(self.answers[path])
         if path == "/apis":
             return self._discovery(request)
         if path == ROOT:
