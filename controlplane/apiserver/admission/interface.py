@@ -1,9 +1,11 @@
 """The contract of admission plugins. ``endpoints`` calls the chain of them: mutation before the strategy, validation after."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from apimachinery import names
 from apimachinery.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 from controlplane.apiserver.authentication.interface import UserInfo
 
@@ -75,6 +77,7 @@ class Attributes:
     delete_options: Object | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
+    deadline: float = math.inf  # of the request, by ``time.perf_counter``
     audits_bodies: bool = False  # whether that event shows what was sent
     api: GroupVersion | None = None
     forms: Callable[[], Sequence[Form]] | None = None  # the versions of the resource, that of the request first
@@ -95,6 +98,13 @@ class Attributes:
     def own_namespace(self) -> str:
         """The namespace that the write is in; for a Namespace, which is in none, its own name, as upstream has it."""
         return self.name if self.gvr == _NAMESPACES else self.namespace
+
+    def annotate(self, key: str, value: str) -> bool:
+        """For the audit event: what was said first stays. False for a key that none may have."""
+        if "/" not in key or names.is_qualified_name(key):
+            return False
+        self.annotations.setdefault(key, value)
+        return True
 
     @property
     def options(self) -> Object | None:

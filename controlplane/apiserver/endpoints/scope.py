@@ -1,5 +1,6 @@
 """What an endpoint knows about the resource it serves; one Scope per resource, made by ``__main__`` and found by ``routing``."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.endpoints.forms import conversion, forms_of
 from controlplane.apiserver.endpoints.options import WriteOptions
 from controlplane.apiserver.filters.authorize import authorize
+from controlplane.apiserver.filters.long_running import is_long_running
 from controlplane.apiserver.registry.store import Admit, Store
 from controlplane.apiserver.registry.strategy import Context, ResourceInfo, Strategy
 from controlplane.apiserver.wire.call import Call
@@ -104,6 +106,7 @@ class Scope:
             call.query,
             warnings=call.warnings,
             annotations=call.annotations,
+            deadline=math.inf if is_long_running(call) else call.started + call.seconds,
             audits_bodies=call.record is not None and call.record.verdict.level >= Level.REQUEST,
             api=None if kind is None else GroupVersion(*own[:2]),
             forms=partial(self.forms, info.subresource, kind or own),

@@ -199,6 +199,35 @@ async def test_a_slow_webhook_costs_no_more_than_its_timeout(server: TestServer,
     assert '?timeout=1s": context deadline exceeded' in answer.json["message"]
 
 
+async def test_a_write_ends_when_its_own_time_is_over(server: TestServer, hooks: HookServer) -> None:
+    """Whatever the webhooks' timeouts and policies; they are told how much is left."""
+    over = asyncio.Event()
+
+    async def slow(review: Review) -> Review:
+        await over.wait()
+        return reviewed(review)
+
+    hooks.on("/slow", slow)
+    await configure(server, "Mutating", hook(hooks, "/slow", timeoutSeconds=30, failurePolicy="Ignore"))
+    answer = await server.request("POST", f"{MAPS}?timeout=500ms", config_map())
+    over.set()
+    assert (answer.status, answer.json["reason"]) == (504, "Timeout")
+    assert [each.query for each in hooks.asked] == [{"timeout": "1s"}]
+    assert (await server.request("GET", f"{MAPS}/one")).status == 404
+
+
+async def test_what_was_noted_first_stays(server: TestServer, hooks: HookServer) -> None:
+    """Of two webhooks of one name; and a key that is none spoils nothing else."""
+    hooks.on("/first", lambda review: reviewed(review, auditAnnotations={"k": "first", "not a key": "x", "a/b": "y"}))
+    hooks.on("/second", lambda review: reviewed(review, auditAnnotations={"k": "second", "more": "z"}))
+    for name in ("first", "second"):
+        await configure(server, "Mutating", hook(hooks, f"/{name}"), name=name)
+    answer = await server.request("POST", MAPS, config_map())
+    noted = (await server.audited(answer.headers["Audit-Id"]))["annotations"]
+    said = {key: value for key, value in noted.items() if key.startswith("a.example.com/")}
+    assert (answer.status, said) == (201, {"a.example.com/k": "first", "a.example.com/more": "z"})
+
+
 async def test_services_that_are_not_there(server: TestServer, hooks: HookServer) -> None:
     service = {"namespace": "default", "name": "hook", "path": "/x"}
     client = {"service": service, "caBundle": hooks.ca_bundle}
@@ -249,6 +278,10 @@ async def test_conditions_keep_writes_from_a_webhook(server: TestServer, hooks: 
     assert (await server.request("POST", MAPS, config_map())).status == 201
     assert (await server.request("POST", MAPS, config_map("mine"))).status == 400
     assert len(hooks.asked) == 1
+    metrics = (await server.request("GET", "/metrics")).body.decode()
+    where = '{kind="webhook",name="a.example.com",operation="CREATE",type="validate"}'
+    for name, count in (("evaluation_seconds_count", 2), ("exclusions_total", 1)):
+        assert f"apiserver_admission_match_condition_{name}{where} {count}.0" in metrics
 
 
 async def test_configurations_of_admission_ask_nobody(server: TestServer, hooks: HookServer) -> None:

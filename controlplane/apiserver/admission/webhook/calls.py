@@ -96,8 +96,10 @@ class Caller:
         assert hook.conditions is not None
         request = request_of(attributes, matched.kind, matched.resource)
         values = view.values_of(attributes, request, None, shown.obj, shown.old)
+        begun = time.perf_counter()
         found = await hook.conditions.match(Evaluation(values, Answers(attributes.user, self._authorizer), Compiler()))
         where = (hook.name, "webhook", self.kind.step, attributes.operation)
+        self.metrics.conditions(where, time.perf_counter() - begun)
         if found.failed:
             self.metrics.condition_errors[where] += found.failed
         if found.error:
@@ -143,7 +145,8 @@ class Caller:
             raise CallFailedError(hook.name, f"could not get REST client: {hook.client}", self.kind.unreachable)
         uid = str(uuid.uuid4())
         body = review.question(version, uid, attributes, candidate.matched, shown.obj, shown.old)
-        query = {"timeout": f"{math.ceil(hook.timeout)}s"}
+        seconds = min(hook.timeout, attributes.deadline - time.perf_counter())  # the request's own end is the chain's business
+        query = {"timeout": f"{max(math.ceil(seconds), 1)}s"}
         try:
             said = await self._clients.post(hook.client, body, hook.timeout, query)
             read = partial(review.answer, said, version, uid, mutating=self.kind.mutating)
@@ -155,7 +158,9 @@ class Caller:
             raise CallFailedError(hook.name, f"received invalid webhook response: {problem}", 503) from None
         except ValueError as problem:
             raise CallFailedError(hook.name, f"failed to call webhook: {problem}", self.kind.unreachable) from None
-        attributes.annotations |= {f"{hook.name}/{key}": value for key, value in found.annotations.items()}
+        for key, value in found.annotations.items():
+            if not attributes.annotate(f"{hook.name}/{key}", value):
+                _log.warning("Failed to set admission audit annotation", webhook=hook.name, key=key)
         attributes.warnings.extend(found.warnings)
         if not found.allowed:
             raise _refusal(hook, found.status)

@@ -48,7 +48,7 @@ def check_service(service: Mapping[str, Any], path: str) -> list[FieldError]:
     if port is not None and not 1 <= port <= 65535:
         found.append(fieldpath.invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
     where = service.get("path")
-    if where is not None and where != "/":
+    if where and where != "/":
         found += _check_path(where, f"{path}.path")
     return found
 

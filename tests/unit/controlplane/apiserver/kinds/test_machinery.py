@@ -193,6 +193,7 @@ VALID: list[tuple[str, Object]] = [
             }
         },
     ),
+    (HOOKS, webhook(clientConfig={"service": {**CLIENT["service"], "path": ""}})),
 ]
 
 
