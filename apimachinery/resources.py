@@ -31,6 +31,7 @@ TOKEN_REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "tokenreview
 SUBJECT_ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "subjectaccessreviews")
 CERTIFICATE_SIGNING_REQUESTS = GroupVersionResource("certificates.k8s.io", "v1", "certificatesigningrequests")
 CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")
+VALIDATING_ADMISSION_POLICIES = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies")
 STORAGE_CLASSES = GroupVersionResource("storage.k8s.io", "v1", "storageclasses")
 POD_CERTIFICATE_REQUESTS = GroupVersionResource("certificates.k8s.io", "v1beta1", "podcertificaterequests")
 CLUSTER_TRUST_BUNDLES = GroupVersionResource("certificates.k8s.io", "v1beta1", "clustertrustbundles")

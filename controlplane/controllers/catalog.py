@@ -53,6 +53,7 @@ from controlplane.controllers.serviceaccount_token import ServiceAccountTokenCon
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from controlplane.controllers.token_cleaner import TokenCleaner
+from controlplane.controllers.validatingadmissionpolicy_status.controller import ValidatingAdmissionPolicyStatusController
 from controlplane.controllers.volume_expand import VolumeExpander
 from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
 
@@ -73,8 +74,6 @@ _ABSENT = frozenset(
         "ttl-after-finished",
         "ttl-after-finished-controller",
         "ttl-controller",
-        "validatingadmissionpolicy-status",
-        "validatingadmissionpolicy-status-controller",
     ]
 )
 _TEMPLATES = {
@@ -188,6 +187,11 @@ def descriptors() -> list[Descriptor]:
             "clusterrole-aggregation-controller",
             "clusterrole-aggregation",
             lambda env, flags: ClusterRoleAggregationController(env),
+        ),
+        Descriptor(
+            "validatingadmissionpolicy-status-controller",
+            "validatingadmissionpolicy-status",
+            _validating_admission_policy_status,
         ),
         Descriptor("certificatesigningrequest-signing-controller", "csrsigning", _csr_signing),
         Descriptor(
@@ -378,6 +382,10 @@ def _recycler_templates(flags: Options) -> dict[str, Any]:
 
 def _attach_detach(env: Environment, flags: Options) -> Controller:
     return AttachDetachController(env, force_after=flags["attach_detach_force_after"])
+
+
+def _validating_admission_policy_status(env: Environment, flags: Options) -> Controller:
+    return ValidatingAdmissionPolicyStatusController(env, flags["concurrent_validating_admission_policy_status_syncs"])
 
 
 def _ephemeral_volume(env: Environment, flags: Options) -> Controller:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from apimachinery.cel.admission import NAMESPACE, REQUEST
 from apimachinery.cel.environment import ANY, AUTHORIZER, RESOURCE_CHECK, CompileError, Environment, Kind, Program, of_type, typed
 from controlplane.apiserver.admission.policy import view
 
@@ -49,8 +50,8 @@ def _declared(params: bool, authorizer: bool) -> dict[str, Kind]:
     return {
         "object": ANY,
         "oldObject": ANY,
-        "request": typed(view.REQUEST),
-        "namespaceObject": typed(view.NAMESPACE),
+        "request": typed(REQUEST),
+        "namespaceObject": typed(NAMESPACE),
         **({"params": ANY} if params else {}),
         **(_AUTHORIZER if authorizer else {}),
     }

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apimachinery.cel import rewrite, shapes
+from apimachinery.cel.admission import NAMESPACE, REQUEST
 from apimachinery.cel.environment import CompileError, Environment
 from apimachinery.cel.shapes import ANY, STRING, object_of
-from controlplane.apiserver.admission.policy import view
 from controlplane.apiserver.admission.policy.expressions import Compiler, Expression, type_name
 
 APPLY, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
@@ -36,7 +36,7 @@ def _check(compiler: Compiler, expression: str, patch_type: str, used: Mapping[s
     types = [
         object_of(joined[name], dict.fromkeys(sorted(fields), ANY), "") for name, fields in used.items() if name != "JSONPatch"
     ]
-    pool = shapes.pool_of(view.REQUEST, view.NAMESPACE, _OPERATION, *types)
+    pool = shapes.pool_of(REQUEST, NAMESPACE, _OPERATION, *types)
     checked = Environment(compiler.declared(), pool=pool, mutations=True)
     try:
         found = type_name(checked.compile(_TYPE.sub(lambda match: match[0].replace(".", "_"), expression)).type)

@@ -1,0 +1,1 @@
+"""validatingadmissionpolicy-status: what is wrong with the types in the expressions of policies."""
