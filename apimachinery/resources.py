@@ -43,4 +43,5 @@ VOLUME_ATTACHMENTS = GroupVersionResource("storage.k8s.io", "v1", "volumeattachm
 RESOURCE_CLAIMS = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATES = GroupVersionResource("resource.k8s.io", "v1", "resourceclaimtemplates")
 RESOURCE_SLICES = GroupVersionResource("resource.k8s.io", "v1", "resourceslices")
+STORAGE_VERSION_MIGRATIONS = GroupVersionResource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations")
 DEVICE_CLASSES = GroupVersionResource("resource.k8s.io", "v1", "deviceclasses")

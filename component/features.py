@@ -64,6 +64,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("PodTopologyLabelsAdmission", True, ()),
         ("RemoteRequestHeaderUID", True, ()),
         ("SELinuxChangePolicy", True, ()),
+        ("StorageVersionMigrator", False, ()),
         ("UserNamespacesSupport", True, ()),
         ("WatchList", True, ()),
     ),
@@ -86,7 +87,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
     (BETA, False): (
         "CRDObservedGenerationTracking ConcurrentWatchObjectDecode DRADeviceTaintRules DeclarativeValidationTakeover "
         "LocalStorageCapacityIsolationFSQuotaMonitoring NodeLogQuery SELinuxMount SchedulerAsyncAPICalls "
-        "StorageVersionMigrator WatchCacheInitializationPostStartHook"
+        "WatchCacheInitializationPostStartHook"
     ),
     (BETA, True): (
         "APIServerIdentity AllowParsingUserUIDFromCertAuth AuthorizePodWebsocketUpgradeCreatePermission "

@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from apimachinery.gvk import GroupVersionResource
-from apimachinery.resources import CLUSTER_TRUST_BUNDLES, POD_CERTIFICATE_REQUESTS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from apimachinery.resources import (
+    CLUSTER_TRUST_BUNDLES,
+    POD_CERTIFICATE_REQUESTS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_VERSION_MIGRATIONS,
+)
 from component import config, logs
 from component.featuregates import Gates
 from component.features import DEFAULTS
@@ -51,6 +57,7 @@ from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.serviceaccount_token import ServiceAccountTokenController, Signer
 from controlplane.controllers.statefulset.controller import StatefulSetController
+from controlplane.controllers.storageversionmigrator.controller import StorageVersionMigrator
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from controlplane.controllers.token_cleaner import TokenCleaner
 from controlplane.controllers.validatingadmissionpolicy_status.controller import ValidatingAdmissionPolicyStatusController
@@ -199,6 +206,7 @@ def descriptors() -> list[Descriptor]:
             "legacy-service-account-token-cleaner",
             lambda env, flags: LegacyTokenCleaner(env, flags["legacy_service_account_token_clean_up_period"]),
         ),
+        Descriptor("storage-version-migrator-controller", "svm", _storage_version_migrator, needs=STORAGE_VERSION_MIGRATIONS),
         Descriptor("bootstrap-signer-controller", "bootstrapsigner", lambda env, flags: BootstrapSigner(env), by_default=False),
         Descriptor("token-cleaner-controller", "tokencleaner", lambda env, flags: TokenCleaner(env), by_default=False),
         Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner", lambda env, flags: CSRCleanerController(env)),
@@ -399,6 +407,11 @@ def _resource_claim(env: Environment, flags: Options) -> Controller:
 def _device_taint_eviction(env: Environment, flags: Options) -> Controller | None:
     gates: Gates = flags.get("feature_gates") or DEFAULTS
     return DeviceTaintEvictionController(env) if gates.enabled("DRADeviceTaints") else None
+
+
+def _storage_version_migrator(env: Environment, flags: Options) -> Controller | None:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    return StorageVersionMigrator(env) if gates.enabled("StorageVersionMigrator") else None
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:

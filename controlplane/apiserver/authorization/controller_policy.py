@@ -275,6 +275,11 @@ _OURS = {
 # Those that upstream has while a feature gate is on that is off by default.
 GATED: dict[str, tuple[Rule, ...]] = {
     "podcertificaterequest-cleaner-controller": (rule("get list watch delete", _CSR, "podcertificaterequests"), _EVENTS),
+    "storage-version-migrator-controller": (
+        rule("create list patch", "*", "*"),  # to apply what is gone is to create it: refused, for it names a uid
+        rule("get", "apiextensions.k8s.io", "customresourcedefinitions"),
+        rule("update", "storagemigration.k8s.io", "storageversionmigrations/status"),
+    ),
     "kube-apiserver-serving-clustertrustbundle-publisher": (
         rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
         rule("create update delete get list watch", _CSR, "clustertrustbundles"),

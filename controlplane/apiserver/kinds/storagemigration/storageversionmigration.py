@@ -1,4 +1,4 @@
-"""StorageVersionMigrations: the wish that all objects of a resource be written again. No controller does it yet."""
+"""StorageVersionMigrations: the wish that all objects of a resource be written again. The storage-version-migrator does it."""
 
 from datetime import datetime
 from typing import Any
