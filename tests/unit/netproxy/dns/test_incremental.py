@@ -24,12 +24,15 @@ SLICES = st.builds(
         unique_by=str,
     ),
 )
+BELOW = [
+    *(("", kind) for kind in ("A", "AAAA", "SRV", "CNAME")),
+    *(("_http._tcp.", "SRV"), ("_tcp.", "A"), ("pet.", "A"), ("10-244-0-1.", "A")),
+]
+REVERSE = ("1.0.96.10", "1.0.244.10", "2.0.244.10")
 QUESTIONS = [
-    *((f"{below}{name}.default.svc.cluster.local", kind) for name in NAMES for below, kind in (
-        ("", "A"), ("", "AAAA"), ("", "SRV"), ("", "CNAME"), ("_http._tcp.", "SRV"), ("_tcp.", "A"), ("pet.", "A"), ("10-244-0-1.", "A"),
-    )),
-    *((name, "PTR") for name in ("1.0.96.10.in-addr.arpa", "1.0.244.10.in-addr.arpa", "2.0.244.10.in-addr.arpa")),
-]  # fmt: skip
+    *((f"{below}{name}.default.svc.cluster.local", kind) for name in NAMES for below, kind in BELOW),
+    *((f"{name}.in-addr.arpa", "PTR") for name in REVERSE),
+]
 
 
 def said(zone: Zone) -> list[Any]:
