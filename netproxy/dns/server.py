@@ -1,13 +1,15 @@
 """The two doors of the DNS server: datagrams, and connections with framed messages. Opened by ``__main__``; ask ``responder``.
 
 Whatever a client does, what is held for it is bounded: a connection has an idle time, a number of questions that may wait and
-a number of bytes that may be unread; there are so many connections and so many waiting datagrams in all.
+a number of bytes that may be unread; there are so many connections and so many waiting datagrams in all, and of one address
+so many that others find room.
 """
 
 import asyncio
 import contextlib
 import socket
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
@@ -20,10 +22,10 @@ from netproxy.dns.responder import Door, Later, Responder
 _log = logs.get(__name__)
 IDLE_SECONDS = 10.0
 """For the next question on a connection, and for a client to take an answer."""
-CONNECTIONS = 1000
+CONNECTIONS, CONNECTIONS_OF_ONE = 1000, 200
 PIPELINED = 64
 """Questions of one connection that may wait; reading stops until one is answered."""
-WAITING = 4096
+WAITING, WAITING_OF_ONE = 4096, 1024
 """Datagrams that wait for a resolver; the forwarder refuses earlier, unless many ask the same."""
 _RECEIVE_BUFFER = 4 << 20
 _LENGTH = struct.Struct("!H")
@@ -36,6 +38,7 @@ class Datagrams(asyncio.DatagramProtocol):
         self._responder = responder
         self._transport: asyncio.DatagramTransport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._by_source = Counter[str]()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.DatagramTransport", transport)  # uvloop's is no subclass
@@ -51,12 +54,17 @@ class Datagrams(asyncio.DatagramProtocol):
         reply = self._responder.respond(data, Door("udp", addr[0]))
         if isinstance(reply, bytes):
             self._send(reply, addr)
-        elif len(self._tasks) >= WAITING:
+        elif len(self._tasks) >= WAITING or self._by_source[addr[0]] >= WAITING_OF_ONE:
             reply.close()
         else:
+            self._by_source[addr[0]] += 1
             task = asyncio.create_task(self._later(reply, addr), name="dns-query")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda done: self._done(done, addr[0]))
+
+    def _done(self, task: asyncio.Task[None], source: str) -> None:
+        self._tasks.discard(task)
+        _release(self._by_source, source)
 
     async def _later(self, reply: Later, addr: tuple[str, int]) -> None:
         try:
@@ -78,27 +86,32 @@ class Connections:
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
         self._open: set[asyncio.Task[None]] = set()
+        self._by_source = Counter[str]()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= CONNECTIONS:
+        source = (writer.get_extra_info("peername") or ("",))[0]
+        if not source or len(self._open) >= CONNECTIONS or self._by_source[source] >= CONNECTIONS_OF_ONE:
             writer.close()
             return
         self._open.add(task)
+        self._by_source[source] += 1
         try:
             async with asyncio.TaskGroup() as group:
-                await self._serve(reader, writer, group)
+                await self._serve(reader, writer, group, Door("tcp", source))
         except* (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the client went away, or stopped reading
         except* Exception as failed:
             _log.exception("Connection failed", err=failed)
         finally:
             self._open.discard(task)
+            _release(self._by_source, source)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup) -> None:
-        door = Door("tcp", writer.get_extra_info("peername")[0])
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup, door: Door
+    ) -> None:
         slots = asyncio.Semaphore(PIPELINED)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
@@ -127,6 +140,12 @@ class Connections:
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+
+
+def _release(counts: Counter[str], source: str) -> None:
+    counts[source] -= 1
+    if counts[source] <= 0:
+        del counts[source]
 
 
 async def _write(writer: asyncio.StreamWriter, reply: bytes) -> None:
