@@ -22,11 +22,14 @@ def objects(address: str) -> list[tuple[str, Object]]:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
     ]
     slices = ["get", "create", "update", "patch", "delete"]
-    writes = [{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": slices}]
+    own = [
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": slices},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [SERVICE], "verbs": ["list", "watch"]},
+    ]
     return [
         (f"{cluster}/clusterroles/{USER}", _role("ClusterRole", {}, reads)),
         (f"{cluster}/clusterrolebindings/{USER}", _binding("ClusterRole", {})),
-        (f"{inside}/roles/{USER}", _role("Role", {"namespace": NAMESPACE}, writes)),
+        (f"{inside}/roles/{USER}", _role("Role", {"namespace": NAMESPACE}, own)),
         (f"{inside}/rolebindings/{USER}", _binding("Role", {"namespace": NAMESPACE})),
         (f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}", service(address)),
     ]

@@ -20,6 +20,11 @@ class Times:
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
 
+    def merge(self, other: "Times") -> None:
+        """Add what another with the same bounds has measured."""
+        self.counts = [own + more for own, more in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+
     @property
     def count(self) -> int:
         return sum(self.counts)

@@ -1,8 +1,6 @@
 """``pybernetes dns``: flags and wiring; the only place that names concrete classes."""
 
-import asyncio
-import os
-import secrets
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,7 +8,8 @@ from typing import Any
 import click
 from aiohttp import web
 
-from apimachinery.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
+from apimachinery import times
+from apimachinery.resources import CONFIG_MAPS, ENDPOINT_SLICES, NAMESPACES, SERVICES
 from client import kubeconfig
 from client.informer import Informer, InformerFactory
 from client.rest import Client
@@ -19,21 +18,22 @@ from component.daemon import Daemon, run
 from component.healthz import Health, health_and_metrics_handler
 from component.metrics import Registry
 from component.tasks import Supervisor
-from netproxy.dns import config, facts, server, wire
+from netproxy.dns import config, facts, server, stubs
 from netproxy.dns.answers import Answers
 from netproxy.dns.cache import Cache
 from netproxy.dns.config import Config
 from netproxy.dns.facts import FACTS
-from netproxy.dns.forward import Forwarder, find_loops
+from netproxy.dns.forward import Forwarder
 from netproxy.dns.metrics import DNSCollector, DNSMetrics
 from netproxy.dns.publish import Publisher
-from netproxy.dns.records import Owner, Records
+from netproxy.dns.records import DNS_SERVICE, Owner, Records
+from netproxy.dns.resolvers import LOOK_SECONDS, Resolvers
 from netproxy.dns.responder import Responder
 from netproxy.dns.upstream import Address
 
 _log = logs.get(__name__)
-LOOK_SECONDS = 5.0
-"""Between two looks at the file of resolvers."""
+CONFIGURED_SECONDS = 5.0
+"""That the cluster's configuration is waited for before names are answered."""
 Object = dict[str, Any]
 
 
@@ -54,16 +54,21 @@ class DNS:
         self._settings, self._client = settings, client
         self._registry = Registry()
         client.count_requests(self._registry)
-        metrics = DNSMetrics(self._registry)
-        cache = Cache(settings.cache_size, settings.cache_ttl, client.clock)
+        metrics = self._metrics = DNSMetrics(self._registry)
+        self._started = client.clock.now()
+        cache = Cache(
+            settings.cache_size, settings.cache_ttl, client.clock, stale=settings.serve_stale, popular=settings.prefetch
+        )
         self._registry.collectors.register(DNSCollector(metrics, cache, f"dns://:{settings.port}"))
         self._records = Records()
         answers = Answers(self._records, settings.domain, settings.ttl)
-        self._forwarder = Forwarder(cache, settings.cache_ttl, settings.concurrent, client.clock, metrics)
-        self.responder = Responder(self._records, answers, self._forwarder, metrics, settings.allowed)
+        forwarder = Forwarder(cache, settings.cache_ttl, settings.concurrent, client.clock, metrics)
+        self.responder = Responder(self._records, answers, forwarder, metrics, settings.allowed)
         self._informers = InformerFactory(client)
-        self._file_seen: float | None = None
+        # apart: a server that may not read its configuration answers all the same
+        self._configuration = InformerFactory(client)
         self._own: set[Address] = set()
+        self._resolvers = Resolvers(settings, forwarder, self.responder.probes, lambda: self._own)
         self._publisher: Publisher | None = None
         self._watch()
 
@@ -75,6 +80,9 @@ class DNS:
         _feed(slices, self._set_slice)
         namespaces = self._informers.informer(NAMESPACES, transform=facts.trimmed_namespace)
         _feed(namespaces, self._set_namespace)
+        namespace, name = DNS_SERVICE[0], stubs.NAME
+        configured = self._configuration.informer(CONFIG_MAPS, namespace, field_selector=f"metadata.name={name}")
+        _feed(configured, lambda _, new: self._resolvers.configure(new))
 
     def _set_service(self, old: Object | None, new: Object | None) -> None:
         self.responder.changed(self._records.set_service(_owner(new or old), new[FACTS] if new else None))
@@ -87,8 +95,20 @@ class DNS:
         if new:
             owners += self._records.set_slice(namespace, name, new[FACTS], new[FACTS].service)
         self.responder.changed(owners)
+        if new and new[facts.TRIGGER] and (old is None or new[facts.TRIGGER] != old[facts.TRIGGER]):
+            self._observe((namespace, new[FACTS].service), new[facts.TRIGGER])
         if self._publisher is not None:
             self._publisher.noticed(namespace, name)
+
+    def _observe(self, service: Owner, trigger: str) -> None:
+        """How long after its cause a change of a headless Service is answered; what is older than ourselves says nothing."""
+        if not self._records.is_headless(service):
+            return
+        with contextlib.suppress(ValueError):
+            since = times.parse_time(trigger)
+            if since >= self._started.replace(microsecond=0):
+                seconds = max((self._client.clock.now() - since).total_seconds(), 0)
+                self._metrics.programming.labels("headless_with_selector").observe(seconds)
 
     def _set_namespace(self, old: Object | None, new: Object | None) -> None:
         if old is None and new:
@@ -107,46 +127,17 @@ class DNS:
             await self._serve_http(stack)
             supervisor = await stack.enter_async_context(Supervisor(self._client.clock))
             supervisor.start("informers", self._informers.run())
-            supervisor.every("resolvers", LOOK_SECONDS, self._look_for_resolvers)
+            supervisor.every("resolvers", LOOK_SECONDS, self._resolvers.look)
+            supervisor.start("configuration", self._configuration.run())
             await self._informers.wait_synced()
+            with contextlib.suppress(TimeoutError):
+                await self._configuration.wait_synced(CONFIGURED_SECONDS)
             self.responder.ready = True
             self.responder.forget()
             _log.info("Cluster is known", services=len(self._records))
             if self._settings.advertise:
                 self._publisher = Publisher(self._client, self._settings.node_name, self._settings.advertise, bound[0][1])
                 supervisor.start("publish", self._publisher.run())
-
-    async def _look_for_resolvers(self) -> None:
-        """Take up the resolvers of the file when it changed, without ourselves among them."""
-        if self._settings.upstreams:
-            found, changed = list(self._settings.upstreams), self._file_seen is None
-            self._file_seen = 0.0
-        elif self._settings.resolv_conf is None:
-            return
-        else:
-            found, changed = await asyncio.to_thread(self._read_resolvers)
-        if not changed:
-            return
-        usable = [each for each in found if each not in self._own]
-        if len(usable) < len(found):
-            _log.warning("This server is one of its own resolvers, it is left out")
-        _log.info("Asking other names of", resolvers=[str(each) for each in usable])
-        self._forwarder.use(usable)
-        await find_loops(self._forwarder, self.responder.probes, _probe)
-
-    def _read_resolvers(self) -> tuple[list[Address], bool]:
-        file = self._settings.resolv_conf
-        assert file is not None
-        try:
-            seen = os.stat(file).st_mtime
-            if seen == self._file_seen:
-                return [], False
-            text = file.read_text(errors="replace")
-        except OSError as error:
-            _log.warning("Cannot read the file of resolvers", file=str(file), err=error.strerror)
-            return [], False
-        self._file_seen = seen
-        return config.resolvers_of(text), True
 
     async def _serve_http(self, stack: AsyncExitStack) -> None:
         if self._settings.metrics is None:
@@ -168,13 +159,6 @@ def _feed(informer: Informer, take: Callable[[Object | None, Object | None], Non
 def _owner(obj: Object | None) -> Owner:
     assert obj is not None
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
-
-
-def _probe() -> wire.Query:
-    """A question that nobody else asks."""
-    name = b"".join(bytes([len(label)]) + label for label in (secrets.token_hex(12).encode(), b"pybernetes-loop")) + b"\0"
-    question = name + bytes([0, wire.HINFO, 0, wire.IN])
-    return wire.Query(0, wire.RD, question, question, wire.HINFO)
 
 
 def _with_short_names(handler: serving.Handler) -> serving.Handler:

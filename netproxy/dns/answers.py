@@ -90,6 +90,8 @@ class Answers:
         if rest is None:
             return wire.encode(message, wire.AA | wire.RA | wire.SERVFAIL)
         message.answer.extend(rest.answer)
+        # by the SOA a client knows for how long the end of the chain has no such records
+        message.authority.extend(each for each in rest.authority if each.rdtype == dns.rdatatype.SOA)
         return wire.encode(message, wire.AA | wire.RA | int(rest.rcode()))
 
     def _external(self, query: wire.Query, found: Found) -> wire.Encoded | External:

@@ -33,6 +33,8 @@ class Config:
     cache_size: int = 9984
     cache_ttl: int = 30
     concurrent: int = 1000
+    serve_stale: int = 3600
+    prefetch: int = 10
 
 
 def params() -> list[click.Parameter]:
@@ -63,6 +65,18 @@ def params() -> list[click.Parameter]:
         option("--ttl", type=click.IntRange(0, 3600), default=30, help="Seconds that clients may keep the cluster's answers."),
         option("--cache-size", type=click.IntRange(1, 1_000_000), default=9984, help="Answers of resolvers to keep."),
         option("--cache-ttl", type=click.IntRange(1, 3600), default=30, help="Seconds that one is kept at most."),
+        option(
+            "--serve-stale",
+            type=click.IntRange(0, 604_800),
+            default=3600,
+            help="Seconds that an answer serves after its time when no resolver gives a new one; 0 for never.",
+        ),
+        option(
+            "--prefetch",
+            type=click.IntRange(0, 1_000_000),
+            default=10,
+            help="Hits for which an answer is fetched anew before its time ends; 0 for never.",
+        ),
         option("--max-concurrent", type=click.IntRange(1, 100_000), default=1000, help="Questions that may wait for resolvers."),
     ]
 
@@ -98,6 +112,8 @@ def read(options: Mapping[str, Any]) -> Config:
         cache_size=options["cache_size"],
         cache_ttl=options["cache_ttl"],
         concurrent=options["max_concurrent"],
+        serve_stale=options["serve_stale"],
+        prefetch=options["prefetch"],
     )
 
 

@@ -13,8 +13,9 @@ from apimachinery.objects import services as questions
 Object = dict[str, Any]
 
 SERVICE_LABEL = "kubernetes.io/service-name"
-FACTS = "facts"
-"""Key below which a transformed object holds what is known of it."""
+TRIGGER_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
+FACTS, TRIGGER = "facts", "trigger"
+"""Keys of a transformed object: what is known of it, and when the change happened that brought it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,9 @@ def trimmed_service(obj: Object) -> Object:
 
 
 def trimmed_slice(obj: Object) -> Object:
-    """Informer transform: identity and facts."""
-    return {"metadata": _identity(obj), FACTS: slice_facts(obj)}
+    """Informer transform: identity, facts and trigger."""
+    trigger = (obj["metadata"].get("annotations") or {}).get(TRIGGER_ANNOTATION, "")
+    return {"metadata": _identity(obj), FACTS: slice_facts(obj), TRIGGER: trigger}
 
 
 def trimmed_namespace(obj: Object) -> Object:

@@ -5,7 +5,7 @@ while none answers, one question at a time finds out whether one does again: all
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from component import logs
 from component.clock import Clock
@@ -20,6 +20,11 @@ ATTEMPT_SECONDS = 2.0
 TOTAL_SECONDS = 5.0
 _FAILURES = 2
 """In a row, after which a resolver counts as down."""
+_FAILED = (wire.SERVFAIL, wire.REFUSED)
+ROOT = b"\0"
+"""The domain of every name."""
+Aged = tuple[wire.Encoded, int]
+"""An answer and its age in seconds."""
 
 
 class BusyError(Exception):
@@ -39,55 +44,79 @@ class _Resolver:
         return self.failures >= _FAILURES
 
 
+Groups = dict[bytes, list[_Resolver]]
+"""Resolvers by domain."""
+
+
 class Forwarder:
-    """Asks the resolvers it was last given."""
+    """Asks the resolvers it was last given: those of a stub domain for names in it, else the node's."""
 
     def __init__(self, cache: Cache, most: int, concurrent: int, clock: Clock, metrics: DNSMetrics) -> None:
         """``most`` is the longest TTL in seconds that clients are told."""
         self.cache = cache
         self._most, self._concurrent = most, concurrent
         self._clock, self._metrics = clock, metrics
-        self._resolvers: list[_Resolver] = []
-        self._waiting: dict[bytes, asyncio.Task[wire.Encoded]] = {}
+        self._groups: Groups = {ROOT: []}
+        self._waiting: dict[bytes, asyncio.Task[Aged]] = {}
 
     @property
-    def addresses(self) -> list[Address]:
-        return [each.address for each in self._resolvers]
+    def addresses(self) -> list[tuple[bytes, Address]]:
+        """Every resolver with the domain for which it is asked."""
+        return [(domain, each.address) for domain, group in self._groups.items() for each in group]
 
-    def use(self, addresses: Iterable[Address]) -> None:
-        """Ask these from now on; what is known of those that stay is kept."""
-        known = {each.address: each for each in self._resolvers}
-        self._resolvers = [known.get(address) or _Resolver(address) for address in dict.fromkeys(addresses)]
+    def use(self, addresses: Iterable[Address], stubs: Mapping[bytes, Iterable[Address]] | None = None) -> None:
+        """Ask these from now on; what is known of those that stay is kept.
 
-    def exclude(self, address: Address) -> None:
-        """Ask this one no more: its answers come from ourselves."""
-        for each in self._resolvers:
+        ``stubs`` are resolvers by domain, as its name stands in a lower-case question. Answers of before a change of domains
+        are forgotten.
+        """
+        wanted = {ROOT: addresses, **(stubs or {})}
+        before = self._groups
+        self._groups = {domain: _made(before.get(domain, ()), each) for domain, each in wanted.items()}
+        if {domain: _asked(group) for domain, group in before.items() if domain != ROOT} != {
+            domain: _asked(group) for domain, group in self._groups.items() if domain != ROOT
+        }:
+            self.cache.clear()
+
+    def exclude(self, domain: bytes, address: Address) -> None:
+        """Ask this one no more for a domain: its answers come from ourselves."""
+        for each in self._groups.get(domain, ()):
             if each.address == address and not each.looped:
                 each.looped = True
                 _log.error("Resolver asks us in turn, it is left out", resolver=str(address))
 
-    def cached(self, query: wire.Query) -> tuple[wire.Encoded, int] | None:
-        """An answer at hand, and its age in seconds."""
-        return self.cache.get(_key(query))
+    def cached(self, query: wire.Query) -> Aged | None:
+        """An answer at hand, and its age in seconds. One that many ask for is fetched anew before it ends."""
+        key = _key(query)
+        held = self.cache.get(key)
+        if held is not None and self.cache.wants_new(key) and len(self._waiting) < self._concurrent:
+            self._start(query, key)
+        return held
 
-    async def resolve(self, query: wire.Query) -> wire.Encoded:
-        """The answer, SERVFAIL when no resolver gives one. Raises BusyError."""
+    async def resolve(self, query: wire.Query) -> Aged:
+        """The answer and its age, SERVFAIL when no resolver gives one. Raises BusyError."""
         key = _key(query)
         task = self._waiting.get(key)
         if task is None:
             if len(self._waiting) >= self._concurrent:
                 self._metrics.rejected.inc()
                 raise BusyError
-            task = asyncio.create_task(self._ask(query, key), name="dns-forward")
-            self._waiting[key] = task
-            task.add_done_callback(lambda _: self._waiting.pop(key, None))
+            task = self._start(query, key)
         # one client that goes away must not take the answer from the others
         return await asyncio.shield(task)
 
-    async def _ask(self, query: wire.Query, key: bytes) -> wire.Encoded:
+    def _start(self, query: wire.Query, key: bytes) -> asyncio.Task[Aged]:
+        if key in self._waiting:
+            return self._waiting[key]
+        task = self._waiting[key] = asyncio.create_task(self._ask(query, key), name="dns-forward")
+        task.add_done_callback(lambda _: self._waiting.pop(key, None))
+        return task
+
+    async def _ask(self, query: wire.Query, key: bytes) -> Aged:
         deadline = self._clock.monotonic() + TOTAL_SECONDS
-        last: wire.Encoded | None = None
-        for resolver in self._order():
+        last = wire.Encoded(wire.RA | wire.SERVFAIL)
+        group = self._group(query.key)
+        for resolver in _order(group):
             left = deadline - self._clock.monotonic()
             if left <= 0:
                 break
@@ -95,18 +124,25 @@ class Forwarder:
             if answer is None:
                 continue
             last = answer
-            if answer.rcode not in (wire.SERVFAIL, wire.REFUSED):
+            if answer.rcode not in _FAILED:
                 break
-        if last is None:
-            return wire.Encoded(wire.RA | wire.SERVFAIL)
-        self.cache.put(key, last)
-        return last
+        if group and all(each.down for each in group):
+            self._metrics.broken.inc()
+        if last.rcode in _FAILED:
+            return self.cache.failed(key, last)
+        if group is self._group(query.key):
+            # else the name belongs to others now
+            self.cache.put(key, last)
+        return last, 0
 
-    def _order(self) -> list[_Resolver]:
-        usable = [each for each in self._resolvers if not each.looped]
-        up = [each for each in usable if not each.down]
-        idle = [each for each in usable if each.down and not each.trying]
-        return up + (idle if up else idle[:1])
+    def _group(self, key: bytes) -> list[_Resolver]:
+        """Who is asked for a question: the resolvers of the longest domain that the name is in."""
+        position = 0
+        while len(self._groups) > 1 and (length := key[position]):
+            if (found := self._groups.get(key[position:-4])) is not None:
+                return found
+            position += length + 1
+        return self._groups[ROOT]
 
     async def _attempt(self, resolver: _Resolver, query: wire.Query, seconds: float) -> wire.Encoded | None:
         began = self._clock.monotonic()
@@ -140,14 +176,34 @@ def _key(query: wire.Query) -> bytes:
     return query.key + (b"d" if query.do else b"") + (b"c" if query.flags & wire.CD else b"")
 
 
-async def find_loops(forwarder: Forwarder, probes: dict[bytes, Address], make: Callable[[], wire.Query]) -> None:
+def _made(known: Iterable[_Resolver], addresses: Iterable[Address]) -> list[_Resolver]:
+    held = {each.address: each for each in known}
+    return [held.get(address) or _Resolver(address) for address in dict.fromkeys(addresses)]
+
+
+def _asked(group: Iterable[_Resolver]) -> list[Address]:
+    return [each.address for each in group]
+
+
+def _order(group: Iterable[_Resolver]) -> list[_Resolver]:
+    usable = [each for each in group if not each.looped]
+    up = [each for each in usable if not each.down]
+    idle = [each for each in usable if each.down and not each.trying]
+    return up + (idle if up else idle[:1])
+
+
+Probes = dict[bytes, tuple[bytes, Address]]
+"""Questions that nobody else asks, with the domain and the resolver that they try."""
+
+
+async def find_loops(forwarder: Forwarder, probes: Probes, make: Callable[[bytes], wire.Query]) -> None:
     """Ask each resolver a question that nobody else asks: if it arrives at our own server, the resolver asks us.
 
-    ``probes`` is shared with ``responder``, which looks questions up in it.
+    ``probes`` is shared with ``responder``, which looks questions up in it; ``make`` makes a question below a domain.
     """
-    for address in forwarder.addresses:
-        query = make()
-        probes[query.key] = address
+    for domain, address in forwarder.addresses:
+        query = make(domain)
+        probes[query.key] = (domain, address)
         try:
             await upstream.exchange(address, query, ATTEMPT_SECONDS)
         except UpstreamError:

@@ -131,6 +131,11 @@ class Records:
     def remove_namespace(self, name: str) -> None:
         self._namespaces.discard(name)
 
+    def is_headless(self, owner: Owner) -> bool:
+        """Whether a Service that is known has no address of its own."""
+        service = self._service(owner)
+        return service is not None and service.headless
+
     def find(self, name: Labels) -> Found | None:
         """What a name below the zone has; None when there is no such name."""
         if len(name) < 2:

@@ -15,10 +15,9 @@ import dns.name
 from component import logs
 from netproxy.dns import wire
 from netproxy.dns.answers import Answers, External
-from netproxy.dns.forward import BusyError, Forwarder
+from netproxy.dns.forward import BusyError, Forwarder, Probes
 from netproxy.dns.metrics import DNSMetrics
 from netproxy.dns.records import Labels, Owner, Records, owner_of, reverse_address
-from netproxy.dns.upstream import Address
 
 _log = logs.get(__name__)
 _KEPT = 50_000
@@ -51,7 +50,7 @@ class Responder:
         self._dependents: dict[Owner, list[bytes]] = {}
         self._zone = ".".join(answers.zone) + "."
         self.ready = False
-        self.probes: dict[bytes, Address] = {}
+        self.probes: Probes = {}
         """Questions by which we look for a resolver that asks us."""
 
     def changed(self, owners: Sequence[Owner]) -> None:
@@ -104,8 +103,8 @@ class Responder:
             return self._finish(query, local, door, self._zone, began)
         if isinstance(local, External):
             return self._follow(query, local, door, began)
-        if query.type == wire.HINFO and (address := self.probes.get(query.key)) is not None:
-            self._forwarder.exclude(address)
+        if query.type == wire.HINFO and (tried := self.probes.get(query.key)) is not None:
+            self._forwarder.exclude(*tried)
             return wire.failure(query, wire.REFUSED)
         if (held := self._forwarder.cached(query)) is not None:
             return self._finish(query, held[0], door, ".", began, held[1])
@@ -122,8 +121,8 @@ class Responder:
         if not self.ready:
             return wire.Encoded(wire.RA | wire.SERVFAIL)
         made = self._answers.inside(query, below)
-        # a denial is made at once, and whoever asks for names at random must not push the others out
-        if isinstance(made, wire.Encoded) and made.counts[0]:
+        # denials and pods' addresses are made at once, and whoever asks for names at random must not push the others out
+        if isinstance(made, wire.Encoded) and made.counts[0] and below[-1:] != ("pod",):
             self._keep(query, made, owner_of(below))
         return made
 
@@ -135,10 +134,10 @@ class Responder:
 
     async def _forward(self, query: wire.Query, door: Door, began: float) -> bytes:
         try:
-            answer = await self._forwarder.resolve(query)
+            answer, age = await self._forwarder.resolve(query)
         except BusyError:
-            answer = wire.Encoded(wire.RA | wire.REFUSED)
-        return self._finish(query, answer, door, ".", began)
+            answer, age = wire.Encoded(wire.RA | wire.REFUSED), 0
+        return self._finish(query, answer, door, ".", began, age)
 
     async def _follow(self, query: wire.Query, external: External, door: Door, began: float) -> bytes:
         """Look up what an ExternalName Service stands for; the last name's code counts."""
@@ -148,8 +147,9 @@ class Responder:
     async def _target(self, name: dns.name.Name, asked: wire.Query, depth: int) -> dns.message.Message | None:
         key = (name.to_wire() or b"") + asked.question[-4:]
         query = asked._replace(question=key, key=key[:-4].lower() + key[-4:], edns=False)
-        labels = wire.labels_of(query.key)
-        answer: wire.Encoded | External | None = self._local(query, labels)
+        answer: wire.Encoded | External | None = self._kept.get(query.key)
+        if answer is None:
+            answer = self._local(query, wire.labels_of(query.key))
         if isinstance(answer, External):
             if depth == 0:
                 return None
@@ -160,13 +160,13 @@ class Responder:
             answer, age = held
         if answer is None:
             try:
-                answer = await self._forwarder.resolve(query)
+                answer, age = await self._forwarder.resolve(query)
             except BusyError:
                 return None
         return None if answer.rcode == wire.SERVFAIL else wire.message_of(query, answer, age)
 
     def _finish(self, query: wire.Query, answer: wire.Encoded, door: Door, zone: str, began: float, age: int = 0) -> bytes:
         reply = wire.reply(query, answer, query.size if door.protocol == "udp" else wire.LARGEST, age)
-        self._metrics.asked(door.protocol, zone, query.type)
-        self._metrics.answered(zone, answer.rcode, time.perf_counter() - began)
+        family = 2 if ":" in door.source else 1
+        self._metrics.answered(door.protocol, family, zone, query, answer.rcode, len(reply), time.perf_counter() - began)
         return reply

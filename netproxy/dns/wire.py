@@ -45,7 +45,8 @@ _OURS = {do: b"\0" + _RECORD.pack(OPT, PAYLOAD, 0x8000 if do else 0, 0) for do i
 
 
 class Query(NamedTuple):
-    """One question. ``key`` is the question with a lower-case name; ``size`` what the client takes in a UDP message."""
+    """One question. ``key`` is the question with a lower-case name; ``size`` what the client takes in a UDP message,
+    ``length`` what it sent, in bytes."""
 
     id: int
     flags: int
@@ -55,6 +56,7 @@ class Query(NamedTuple):
     size: int = SMALLEST
     edns: bool = False
     do: bool = False
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def parse(data: bytes) -> Query:
         raise Unanswerable(_bare(ident, flags, FORMERR))
     kind, _ = _TWO.unpack_from(data, end)
     question = data[12 : end + 4]
-    query = Query(ident, flags, question, data[12:end].lower() + data[end : end + 4], kind)
+    query = Query(ident, flags, question, data[12:end].lower() + data[end : end + 4], kind, length=len(data))
     if not additional:
         return query
     return _with_options(query, data, end + 4, additional)

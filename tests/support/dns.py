@@ -51,11 +51,14 @@ def endpoint_slice(
 class Zone:
     """A responder over objects that a test adds."""
 
-    def __init__(self, *objects: Any, clock: Clock | None = None, allowed: tuple[Network, ...] = ()) -> None:
+    def __init__(
+        self, *objects: Any, clock: Clock | None = None, allowed: tuple[Network, ...] = (), stale: int = 0, popular: int = 0
+    ) -> None:
         self.records = Records()
         self.metrics = DNSMetrics(Registry(process=False))
         clock = clock or FakeClock()
-        self.forwarder = Forwarder(Cache(100, 30, clock), 30, 10, clock, self.metrics)
+        self.cache = Cache(100, 30, clock, stale=stale, popular=popular)
+        self.forwarder = Forwarder(self.cache, 30, 10, clock, self.metrics)
         self.responder = Responder(self.records, Answers(self.records, DOMAIN, 30), self.forwarder, self.metrics, allowed)
         self.responder.ready = True
         for name in ("default", "kube-system"):

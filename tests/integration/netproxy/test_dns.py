@@ -1,9 +1,11 @@
 """The whole DNS daemon on the real API server: objects in, answers over UDP and TCP, also once that server is gone."""
 
 import asyncio
+import json
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -13,12 +15,14 @@ import dns.message
 import dns.rcode
 import pytest
 
-from apimachinery.resources import ENDPOINT_SLICES, NODES, SERVICES
+from apimachinery.resources import CONFIG_MAPS, ENDPOINT_SLICES, NODES, SERVICES
+from apimachinery.times import format_micro_time
 from bootstrap.cluster_dns import NAMESPACE, SERVICE, USER, objects
 from client import kubeconfig
 from client.rest import APPLY, Client
 from netproxy.dns import publish
 from netproxy.dns.__main__ import DAEMON
+from netproxy.dns.facts import TRIGGER_ANNOTATION
 from tests.support import apiserver
 from tests.support.apiserver import TestServer, running_apiserver
 from tests.support.dns import endpoint_slice, service, texts
@@ -110,7 +114,9 @@ async def test_names_follow_the_objects(running: Running) -> None:
         assert texts(await running.ask(name, tcp=True)) == texts(answer)
         await running.client.create(SERVICES, stored(service("pets")))
         pet = {"addresses": ["10.244.0.5"], "conditions": {"ready": True}, "hostname": "pet-0"}
-        await running.client.create(ENDPOINT_SLICES, endpoint_slice("pets", pet))
+        piece = endpoint_slice("pets", pet)
+        piece["metadata"]["annotations"] = {TRIGGER_ANNOTATION: format_micro_time(datetime.now(UTC) + timedelta(seconds=1))}
+        await running.client.create(ENDPOINT_SLICES, piece)
         pointer = await until(lambda: running.ask("5.0.244.10.in-addr.arpa", "PTR"), lambda answer: bool(answer.answer))
         assert texts(pointer) == ["5.0.244.10.in-addr.arpa. 30 PTR pet-0.pets.default.svc.cluster.local."]
         await running.client.delete(SERVICES, web["metadata"]["name"], "default")
@@ -118,6 +124,10 @@ async def test_names_follow_the_objects(running: Running) -> None:
         status, page = await running.get("/metrics")
         assert status == 200
         assert 'coredns_dns_responses_total{plugin="kubernetes",rcode="NXDOMAIN"' in page
+        here = f'server="dns://:{running.port}"'
+        assert f'coredns_dns_requests_total{{family="1",proto="tcp",{here},type="A",view="",zone="cluster.local."}} 1.0' in page
+        assert f'coredns_dns_request_size_bytes_count{{proto="tcp",{here},view="",zone="cluster.local."}} 1.0' in page
+        assert 'coredns_kubernetes_dns_programming_duration_seconds_count{service_kind="headless_with_selector"} 1.0' in page
         assert [(await running.get(path))[0] for path in ("/health", "/healthz", "/readyz", "/nothing")] == [200, 200, 200, 404]
         # nobody to ask: an error, at once
         assert (await running.ask("example.com")).rcode() == dns.rcode.SERVFAIL
@@ -145,6 +155,21 @@ async def test_the_service_leads_here_while_the_server_runs(running: Running) ->
         await running.client.patch(ENDPOINT_SLICES, publish.slice_name(NODE), broken, namespace=NAMESPACE)
         await until(published, lambda found: found["items"][0]["endpoints"][0]["addresses"] == ["192.0.2.10"] and leads(found))
     assert not leads(await published())
+
+
+async def test_a_stub_domain_of_the_cluster_is_asked_elsewhere(running: Running) -> None:
+    """The other server is this one, under a domain of its own."""
+    other = Running(running.server, running.client)
+    name = "kube-dns.kube-system.svc.corp.test"
+    async with other.daemon("--cluster-domain=corp.test"), running.daemon():
+        assert (await running.ask(name)).rcode() == dns.rcode.SERVFAIL
+        data = {"stubDomains": json.dumps({"corp.test": [f"{HOST}:{other.port}"]})}
+        await running.client.create(CONFIG_MAPS, {"metadata": {"name": SERVICE, "namespace": NAMESPACE}, "data": data})
+        answer = await until(lambda: running.ask(name), lambda answer: bool(answer.answer))
+        assert texts(answer) == [f"{name}. 30 A 10.96.0.10"]
+        assert not answer.flags & dns.flags.AA
+        await running.client.delete(CONFIG_MAPS, SERVICE, NAMESPACE)
+        await until(lambda: running.ask(name), lambda answer: answer.rcode() == dns.rcode.SERVFAIL)
 
 
 async def test_a_connection_is_pipelined_and_a_bad_one_ends(running: Running) -> None:

@@ -170,6 +170,65 @@ async def test_more_questions_than_may_wait_are_refused() -> None:
         assert sorted(each.rcode() for each in answers) == [dns.rcode.SERVFAIL] * 10 + [dns.rcode.REFUSED] * 2
 
 
+async def test_an_old_answer_serves_while_no_resolver_gives_a_new_one() -> None:
+    clock = FakeClock()
+    zone = Zone(clock=clock, stale=3600)
+    async with resolver(answering("192.0.2.1", ttl=20)) as server:
+        zone.forwarder.use([server.address])
+        assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 20 A 192.0.2.1"]
+        server.script = answering(rcode=2)
+        await clock.advance(1000)
+        for _ in range(3):
+            assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 0 A 192.0.2.1"]
+        assert len(server.asked) == 2  # a failure is remembered
+        assert zone.cache.served_stale == 3
+        assert (await ask(zone, "new.example.com")).rcode() == dns.rcode.SERVFAIL
+        await clock.advance(10)
+        server.script = answering("192.0.2.2", ttl=20)
+        assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 20 A 192.0.2.2"]
+        server.script = answering(rcode=2)
+        await clock.advance(3700)
+        assert (await ask(zone, "www.example.com")).rcode() == dns.rcode.SERVFAIL
+
+
+async def test_what_many_ask_for_is_fetched_anew_before_it_ends() -> None:
+    clock = FakeClock()
+    zone = Zone(clock=clock, popular=3)
+    async with resolver(answering("192.0.2.1", ttl=30)) as server:
+        zone.forwarder.use([server.address])
+        await ask(zone, "often.example.com")
+        await ask(zone, "seldom.example.com")
+        for _ in range(3):
+            await ask(zone, "often.example.com")
+        assert len(server.asked) == 2
+        server.script = answering("192.0.2.2", ttl=30)
+        await clock.advance(28)
+        for _ in range(5):
+            assert texts(await ask(zone, "often.example.com")) == ["often.example.com. 2 A 192.0.2.1"]
+        await ask(zone, "seldom.example.com")
+        await asyncio.gather(*zone.forwarder._waiting.values())
+        assert texts(await ask(zone, "often.example.com")) == ["often.example.com. 30 A 192.0.2.2"]
+        assert [str(query.question[0].name) for query in server.asked[2:]] == ["often.example.com."]
+        assert zone.cache.prefetches == 1
+
+
+async def test_names_of_a_stub_domain_are_asked_of_its_resolvers_alone() -> None:
+    zone = Zone()
+    async with resolver(answering("192.0.2.1")) as node, resolver(answering("192.0.2.2")) as stub:
+        zone.forwarder.use([node.address], {b"\4corp\4test\0": [stub.address], b"\2in\4corp\4test\0": []})
+        for name, last in (
+            ("corp.test", 2),
+            ("A.b.CORP.test", 2),
+            ("xcorp.test", 1),
+            ("corp.test.example", 1),
+        ):
+            assert texts(await ask(zone, name)) == [f"{name}. 30 A 192.0.2.{last}"]
+        # the longest domain counts, also where it has nobody to ask
+        assert (await ask(zone, "www.in.corp.test")).rcode() == dns.rcode.SERVFAIL
+        zone.forwarder.use([node.address])
+        assert texts(await ask(zone, "corp.test")) == ["corp.test. 30 A 192.0.2.1"]
+
+
 async def test_an_external_name_is_followed_outside_and_inside_the_cluster() -> None:
     zone = Zone(
         external("outside", "www.example.com"),
@@ -186,6 +245,15 @@ async def test_an_external_name_is_followed_outside_and_inside_the_cluster() -> 
         ]
         assert texts(await ask(zone, f"inside.{at}")) == [f"inside.{at} 30 CNAME web.{at}", f"web.{at} 30 A 10.96.0.20"]
         assert (await ask(zone, f"circle.{at}")).rcode() == dns.rcode.SERVFAIL
+        server.script = answering(rcode=3)
+        gone = await ask(zone, f"outside.{at}", "AAAA")
+        assert (gone.rcode(), texts(gone)) == (dns.rcode.NXDOMAIN, [f"outside.{at} 30 CNAME www.example.com."])
+        assert [text.split()[:3] for text in texts(gone, "authority")] == [["test.", "30", "SOA"]]
+        # a kept answer counts once among those that a change takes away
+        for _ in range(3):
+            await ask(zone, f"inside.{at}")
+        assert [len(keys) for keys in zone.responder._dependents.values()] == [1]
+        zone.forwarder.cache.clear()
         zone.forwarder.use([])
         lost = await ask(zone, f"outside.{at}", "AAAA")
         assert (lost.rcode(), texts(lost)) == (dns.rcode.SERVFAIL, [f"outside.{at} 30 CNAME www.example.com."])
@@ -201,7 +269,7 @@ async def test_a_resolver_that_asks_us_is_found_and_left_out() -> None:
     async with resolver(asks_us) as loop, resolver(answering("192.0.2.1")) as server:
         zone.forwarder.use([loop.address, server.address])
         probe = wire.parse(dns.message.make_query("abc.pybernetes-loop", "HINFO").to_wire())
-        await forward.find_loops(zone.forwarder, zone.responder.probes, lambda: probe)
+        await forward.find_loops(zone.forwarder, zone.responder.probes, lambda _: probe)
         before = len(loop.asked)
         assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 30 A 192.0.2.1"]
         assert len(loop.asked) == before
