@@ -12,6 +12,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 BODIES = (JSON, YAML, PROTOBUF)
+TEXTS = (JSON, YAML)
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -65,13 +66,17 @@ def parse_accept(header: str) -> list[MediaType]:
 def accepts(header: str, offers: Sequence[str] = BODIES, kinds: Sequence[str] = ("", "Table")) -> MediaType:
     """The first alternative that can be served, with a wildcard replaced by the first offer.
 
-    ``kinds`` are the ``as=`` forms on offer ("" is the object as it is). Raises a 406 StatusError that lists the offers.
+    ``kinds`` are the ``as=`` forms on offer ("" is the object as it is), ``offers`` the encodings of the object as it is: its
+    metadata alone comes in all of them, a Table as text. Raises a 406 StatusError that lists the offers.
     """
     for each in parse_accept(header):
-        name = _offered(each.name, offers)
+        name = _offered(each.name, _ENCODINGS.get(each.as_kind, offers))
         if name and each.as_kind in kinds:
             return MediaType(name, each.parameters, each.quality)
     raise errors.not_acceptable(offers)
+
+
+_ENCODINGS = {"Table": TEXTS, "PartialObjectMetadata": BODIES, "PartialObjectMetadataList": BODIES}
 
 
 def _offered(name: str, offers: Sequence[str]) -> str:

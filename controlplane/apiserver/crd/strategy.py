@@ -38,6 +38,7 @@ class CustomResourceStrategy(Strategy):
     allow_unconditional_update = False
     any_finalizer = True
     patches = PATCHES
+    encodings = negotiate.TEXTS
 
     def __init__(self, definition: Definition, version: Version, compiled: Compiled) -> None:
         self.info = definition.info(version)

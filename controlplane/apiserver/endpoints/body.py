@@ -19,7 +19,6 @@ LIMIT = 3 * 1024 * 1024
 NODES = 120_000  # keys and values; what fits into the limit and is worth storing has far fewer
 APART = 128 * 1024
 ACCEPTED = negotiate.BODIES
-TEXTS = (negotiate.JSON, negotiate.YAML)
 
 
 async def read(call: Call, limit: int = LIMIT) -> bytes:
@@ -88,7 +87,7 @@ async def read_own(call: Call, scope: Scope, field_validation: str) -> Object:
     normalize = scope.strategy.normalize
     if normalize is None:
         return await read_object(call, scope.info.gvk, scope.schemas, field_validation)
-    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), TEXTS)
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), scope.strategy.encodings)
     data = await read(call)
     decoded = await apart(data, lambda: scheme.decode_own(data, media_type, scope.info.gvk, normalize))
     return _read(call, decoded, field_validation)

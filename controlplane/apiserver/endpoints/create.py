@@ -4,13 +4,14 @@ from controlplane.apiserver.admission.interface import CREATE
 from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import match_namespace, read_own
 from controlplane.apiserver.endpoints.options import write_options
-from controlplane.apiserver.endpoints.respond import note_stored, object_reply
+from controlplane.apiserver.endpoints.respond import check_accepts, note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.wire.call import Call
 from controlplane.apiserver.wire.reply import Reply
 
 
 async def create(call: Call, scope: Scope) -> Reply:
+    check_accepts(call, scope)
     options = write_options(call.query, "CreateOptions", call.headers.get("User-Agent", ""))
     obj = await read_own(call, scope, options.field_validation)
     match_namespace(obj, call.info.namespace if scope.info.namespaced else "")

@@ -47,7 +47,7 @@ class Form:
 
 
 async def list_(call: Call, scope: Scope) -> Reply:
-    wanted = accepted(call, ("", "Table", PARTIAL_LIST))
+    wanted = accepted(call, ("", "Table", PARTIAL_LIST), scope.strategy.encodings)
     options = list_options(call.query, scope.strategy)
     found = await scope.store.list(call.info.namespace, replace(options, in_parts=True))
     return compress(call, scope, await _reply(call, scope, found, wanted))

@@ -12,7 +12,7 @@ from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import apart, match_name, read
 from controlplane.apiserver.endpoints.options import IGNORE, STRICT, WriteOptions, write_options
-from controlplane.apiserver.endpoints.respond import note_stored, object_reply
+from controlplane.apiserver.endpoints.respond import check_accepts, note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.registry.update import SPEC, STATUS, Write
 from controlplane.apiserver.wire.call import Call
@@ -34,6 +34,7 @@ async def patch_status(call: Call, scope: Scope) -> Reply:
 
 async def apply_to(call: Call, scope: Scope, write: Write, narrow: Callable[[Object, Object], Object] | None = None) -> Reply:
     """Patch the part of the object that ``write`` names; ``narrow(old, patched)`` keeps of the result what may change."""
+    check_accepts(call, scope)
     media_type = negotiate.body_type(call.headers.get("Content-Type", ""), scope.strategy.patches)
     options = write_options(call.query, "PatchOptions", call.headers.get("User-Agent", ""))
     check_options(media_type, options, call)

@@ -18,15 +18,14 @@ from controlplane.apiserver.wire.reply import Reply
 
 Object = dict[str, Any]
 
-OFFERS = negotiate.BODIES
 GZIP_ABOVE = 128 * 1024
 _PLAIN = MediaType(negotiate.JSON)
 PARTIAL = "PartialObjectMetadata"
 
 
 @lru_cache(maxsize=512)
-def _accepted(header: str, kinds: tuple[str, ...]) -> MediaType:
-    chosen = negotiate.accepts(header, OFFERS, kinds)
+def _accepted(header: str, offers: tuple[str, ...], kinds: tuple[str, ...]) -> MediaType:
+    chosen = negotiate.accepts(header, offers, kinds)
     if chosen.name == negotiate.PROTOBUF:
         # JSON is ready bytes here and protobuf is not: clients that take both (client-go's default) get JSON
         for other in negotiate.parse_accept(header):
@@ -35,15 +34,22 @@ def _accepted(header: str, kinds: tuple[str, ...]) -> MediaType:
     return chosen
 
 
-def accepted(call: Call, kinds: tuple[str, ...] = ("", "Table", PARTIAL)) -> MediaType:
-    """What the client wants of what there is. Raises a 406."""
+def accepted(
+    call: Call, kinds: tuple[str, ...] = ("", "Table", PARTIAL), offers: tuple[str, ...] = negotiate.BODIES
+) -> MediaType:
+    """What the client wants of what there is; ``offers`` are the encodings of whole objects. Raises a 406."""
     header = call.headers.get("Accept", "")
-    return _PLAIN if header in ("", "*/*", negotiate.JSON) else _accepted(header, kinds)
+    return _PLAIN if header in ("", "*/*", negotiate.JSON) else _accepted(header, offers, kinds)
+
+
+def check_accepts(call: Call, scope: Scope) -> None:
+    """Before a write: a client that could not read the answer changes nothing. Raises a 406."""
+    accepted(call, offers=scope.strategy.encodings)
 
 
 def object_reply(call: Call, scope: Scope, entry: Entry, status: int = 200) -> Reply:
     """One object."""
-    wanted = accepted(call)
+    wanted = accepted(call, offers=scope.strategy.encodings)
     if wanted.as_kind == "Table":
         return value_reply(call, table.of_entries(scope.strategy, [entry], call, str(entry.revision)), wanted, status)
     if wanted.as_kind == PARTIAL:

@@ -1,9 +1,10 @@
 """The ``/scale`` subresource of everything with replicas: an ``autoscaling/v1`` Scale read from and written to the parent."""
 
+from collections.abc import Callable
 from typing import Any
 
 from apimachinery import errors, fieldpath, labels
-from apimachinery.codecs import json, negotiate
+from apimachinery.codecs import json, negotiate, yaml
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.meta import clone
 from apimachinery.patch import json_patch, merge_patch, strategic
@@ -11,7 +12,7 @@ from apimachinery.schema import check
 from controlplane.apiserver.admission.interface import UPDATE
 from controlplane.apiserver.endpoints import managers
 from controlplane.apiserver.endpoints.body import match_name, read, read_object
-from controlplane.apiserver.endpoints.options import write_options
+from controlplane.apiserver.endpoints.options import WriteOptions, write_options
 from controlplane.apiserver.endpoints.patch import check_options
 from controlplane.apiserver.endpoints.respond import note_stored, value_reply
 from controlplane.apiserver.endpoints.scope import Scope
@@ -74,13 +75,19 @@ async def update_scale(call: Call, scope: Scope) -> Reply:
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
     wanted = await read_object(call, SCALE, scope.schemas, options.field_validation)
     match_name(wanted, call.info.name, call.info.namespace)
-    return await _store(call, scope, lambda _: clone(wanted))
+    return await _store(call, scope, lambda _: clone(wanted), options)
 
 
 async def patch_scale(call: Call, scope: Scope) -> Reply:
-    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), _patches(scope))
-    check_options(media_type, write_options(call.query, "PatchOptions"), call)
-    value = json.decode(await read(call))
+    media_type = negotiate.body_type(call.headers.get("Content-Type", ""), scope.strategy.patches)
+    options = write_options(call.query, "PatchOptions", call.headers.get("User-Agent", ""))
+    check_options(media_type, options, call)
+    data = await read(call)
+    if media_type == negotiate.APPLY_YAML:
+        config = _configuration(yaml.decode(data))
+        match_name(config, call.info.name, call.info.namespace)
+        return await _store(call, scope, lambda scale: merge_patch.apply(scale, config), options, apply=True)
+    value = json.decode(data)
     schema = scope.schemas.of(SCALE)
 
     def patched(scale: Object) -> Object:
@@ -90,15 +97,20 @@ async def patch_scale(call: Call, scope: Scope) -> Reply:
             return merge_patch.apply(scale, value)
         return strategic.apply(scale, value, schema)
 
-    return await _store(call, scope, patched)
+    return await _store(call, scope, patched, options)
 
 
-def _patches(scope: Scope) -> tuple[str, ...]:
-    return tuple(each for each in scope.strategy.patches if each != negotiate.APPLY_YAML)
+def _configuration(value: Any) -> Object:
+    """A Scale that is applied. Raises 400 for what is none."""
+    if not isinstance(value, dict) or (value.get("apiVersion"), value.get("kind")) != (SCALE.api_version, SCALE.kind):
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type Scale, {SCALE.api_version})")
+    return {**value, "metadata": value.get("metadata") if isinstance(value.get("metadata"), dict) else {}}
 
 
-async def _store(call: Call, scope: Scope, make: Any) -> Reply:
-    options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
+async def _store(
+    call: Call, scope: Scope, make: Callable[[Object], Object], options: WriteOptions, *, apply: bool = False
+) -> Reply:
+    """Set what the Scale that ``make`` gives says; as the manager's applied configuration, or as an update."""
     where = scope.strategy.replicas or IN_SPEC
 
     async def change(old: Object) -> Object:
@@ -106,14 +118,19 @@ async def _store(call: Call, scope: Scope, make: Any) -> Reply:
         wanted = make(held)
         _check_types(scope, wanted)
         await scope.admission.mutate(scope.attributes(call, UPDATE, wanted, held, options.dry_run, SCALE))
-        new = {**where.set(old, _replicas(call, wanted)), "metadata": dict(old["metadata"])}
+        replicas = _replicas(call, wanted)
+        if apply:
+            new = managers.apply(scope, old, where.set(_bare(old), replicas), options, "scale", call.now)
+        else:
+            new = {**where.set(old, replicas), "metadata": dict(old["metadata"])}
         version = wanted["metadata"].get("resourceVersion")
         if version:
             new["metadata"]["resourceVersion"] = version
         uid = wanted["metadata"].get("uid")
         if uid:
             new["metadata"]["uid"] = uid
-        managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
+        if not apply:
+            managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
         return new
 
     async def admit(new: Object, old: Object | None) -> None:
@@ -124,6 +141,12 @@ async def _store(call: Call, scope: Scope, make: Any) -> Reply:
     entry, _ = await scope.store.update(scope.context(call, options), change, admit, write)
     note_stored(call, entry)
     return _answer(call, scope, entry)
+
+
+def _bare(obj: Object) -> Object:
+    """Nothing but which object it is."""
+    names = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": names}
 
 
 def _check_types(scope: Scope, wanted: Object) -> None:

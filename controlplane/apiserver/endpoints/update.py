@@ -7,7 +7,7 @@ from controlplane.apiserver.admission.interface import CREATE, UPDATE
 from controlplane.apiserver.endpoints import managers, owners
 from controlplane.apiserver.endpoints.body import match_name, read_own
 from controlplane.apiserver.endpoints.options import write_options
-from controlplane.apiserver.endpoints.respond import note_stored, object_reply
+from controlplane.apiserver.endpoints.respond import check_accepts, note_stored, object_reply
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.registry.update import SPEC, STATUS, Write
 from controlplane.apiserver.wire.call import Call
@@ -26,6 +26,7 @@ async def update_status(call: Call, scope: Scope) -> Reply:
 
 async def replace(call: Call, scope: Scope, write: Write) -> Reply:
     """The body takes the place of what is stored, as far as ``write`` allows."""
+    check_accepts(call, scope)
     options = write_options(call.query, "UpdateOptions", call.headers.get("User-Agent", ""))
     body = await read_own(call, scope, options.field_validation)
     match_name(body, call.info.name, call.info.namespace if scope.info.namespaced else "")

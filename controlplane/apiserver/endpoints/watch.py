@@ -214,7 +214,7 @@ def _grouped(chunk: Line, ready: Sequence[WatchFrame]) -> Iterator[bytes]:
 
 async def watch(call: Call, scope: Scope, open_watches: OpenWatches) -> Answer:
     """Raises StatusError while nothing has been sent; later trouble is an ERROR event."""
-    wanted = accepted(call, ("", "Table", PARTIAL))
+    wanted = accepted(call, ("", "Table", PARTIAL), scope.strategy.encodings)
     seconds = timeout_seconds(call.query) or MIN_TIMEOUT * (1 + random.random())  # noqa: S311 - spreads reconnects
     streamed_lists = scope.features.enabled("WatchList")
     options = watch_options(call.query, scope.strategy, call.info.name, seconds, streamed_lists=streamed_lists)
@@ -269,6 +269,8 @@ def line_maker(call: Call, scope: Scope, wanted: MediaType) -> Line:
             return _line(frame.type, value)
 
         return as_table
+    if wanted.as_kind == PARTIAL and wanted.name == negotiate.PROTOBUF:
+        return lambda frame: frame.form("protobuf metadata", _as_packed_partial)
     if wanted.as_kind == PARTIAL:
         return lambda frame: frame.form("partial", _as_partial)
     if wanted.name == negotiate.PROTOBUF:
@@ -289,7 +291,16 @@ def _as_partial(frame: WatchFrame) -> bytes:
 
 
 def _as_protobuf(frame: WatchFrame) -> bytes:
-    return protobuf.watch_frame(frame.type, protobuf.encode(frame.entry.decode()) or b"")
+    return _packed(frame.type, frame.entry.decode())
+
+
+def _as_packed_partial(frame: WatchFrame) -> bytes:
+    obj = frame.entry.decode()
+    return _packed(frame.type, obj if frame.type == "ERROR" else table.partial(obj))
+
+
+def _packed(kind: str, obj: dict[str, Any]) -> bytes:
+    return protobuf.watch_frame(kind, protobuf.encode(obj) or b"")
 
 
 def _waiting_in(transport: asyncio.Transport) -> int:

@@ -135,10 +135,11 @@ class Strategy:
     name_is_valid: Callable[[str], list[str]] | None = None  # messages; None is the DNS-1123 subdomain rule
     any_finalizer = False  # finalizers need no domain in their names
     # Custom resources bring what others have from the release's schemas: the schema that server-side apply works with, how an
-    # object is brought to its normal form, and the patches that may be sent.
+    # object is brought to its normal form, the patches that may be sent, and the encodings that there are.
     own_schema: Callable[[], StructSchema] | None = None
     normalize: Callable[[Object], Findings] | None = None
     patches: tuple[str, ...] = negotiate.PATCHES
+    encodings: tuple[str, ...] = negotiate.BODIES  # of objects, in requests and answers
     convert: Callable[[Object, str], Awaitable[Object]] | None = None  # to another version, which may have to be asked for
     replicas: Replicas | None = None  # where they are, when that is not ``spec.replicas``
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from apimachinery.codecs import protobuf
 from tests.support.apiserver import TestServer
 from tests.support.custom import DEFINITIONS, definition, established, gone, until, version, widget
 
@@ -199,3 +200,38 @@ async def test_documents_follow_definitions(server: TestServer) -> None:
     await gone(server, "widgets.example.com")
     assert (await server.request("GET", "/openapi/v2")).body == before.body
     assert (await server.request("GET", path)).status == 404
+
+
+async def test_there_is_no_protobuf_but_for_metadata(server: TestServer) -> None:
+    await established(server, definition("widgets", "Widget", version(**PARTS)))
+    await made(server, "a", replicas=1)
+    packed = "application/vnd.kubernetes.protobuf"
+    part = f"{packed};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    for path in (HERE, f"{HERE}/a", f"{HERE}?watch=1&timeoutSeconds=1"):
+        refused = await server.request("GET", path, headers={"Accept": packed})
+        assert (refused.status, refused.json["reason"]) == (406, "NotAcceptable")
+        assert (await server.request("GET", path, headers={"Accept": f"{packed},application/json;q=0.9"})).status == 200
+    assert (await server.request("POST", HERE, widget("b"), headers={"Accept": packed})).status == 406
+    assert (await server.request("GET", f"{HERE}/b")).status == 404
+    assert (await server.request("POST", HERE, b"k8s\x00", content_type=packed)).status == 415
+    scale = await server.request("GET", f"{HERE}/a/scale", headers={"Accept": packed})
+    assert protobuf.decode(scale.body)["spec"] == {"replicas": 1}
+    meta = await server.request("GET", f"{HERE}/a", headers={"Accept": part})
+    assert (meta.headers["Content-Type"], protobuf.decode(meta.body)["metadata"]["name"]) == (packed, "a")
+    seen = await server.request("GET", f"{HERE}?watch=1&timeoutSeconds=1", headers={"Accept": part})
+    assert seen.headers["Content-Type"] == f"{packed};stream=watch"
+    assert b"\x05ADDED" in seen.body
+    assert b"PartialObjectMetadata" in seen.body
+
+
+async def test_replicas_can_be_applied(server: TestServer) -> None:
+    await established(server, definition("widgets", "Widget", version(**PARTS)))
+    await made(server, "a", replicas=1)
+    config = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 2}}
+    refused = await server.request("PATCH", f"{HERE}/a/scale?fieldManager=x", config, content_type=APPLY)
+    assert [cause["field"] for cause in refused.json["details"]["causes"]] == [".spec.replicas"]
+    forced = await server.request("PATCH", f"{HERE}/a/scale?fieldManager=x&force=true", config, content_type=APPLY)
+    assert (forced.status, forced.json["spec"]) == (200, {"replicas": 2})
+    managers = (await server.request("GET", f"{HERE}/a")).json["metadata"]["managedFields"]
+    assert {"manager": "x", "operation": "Apply", "subresource": "scale"}.items() <= managers[0].items()
+    assert managers[0]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
