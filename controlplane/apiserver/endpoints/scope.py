@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from apimachinery.gvk import GroupVersion, GroupVersionKind
+from apimachinery.meta import name_of
 from apimachinery.patch.versions import OtherVersion, OtherVersions
 from apimachinery.schema import Schemas, StructSchema, check
 from component.featuregates import Gates
@@ -127,7 +128,9 @@ class Scope:
                 await self._may_create(call)
                 await self.admission.validate(self.attributes(call, CREATE, obj, None, dry_run))
             else:
-                await self.admission.validate(self.attributes(call, operation, obj, old, dry_run))
+                attributes = self.attributes(call, operation, obj, old, dry_run)
+                attributes.name = attributes.name or name_of(obj)  # by now it has one if the client left that to the server
+                await self.admission.validate(attributes)
 
         return admit
 

@@ -111,6 +111,14 @@ async def test_a_validating_webhook_is_asked_and_may_refuse(server: TestServer, 
     assert event["annotations"]["a.example.com/k"] == "v"
 
 
+async def test_a_name_that_the_server_makes_is_known_to_those_who_validate(server: TestServer, hooks: HookServer) -> None:
+    for kind in ("Mutating", "Validating"):
+        hooks.on(f"/{kind}", reviewed)
+        await configure(server, kind, hook(hooks, f"/{kind}"))
+    made = (await server.request("POST", MAPS, {"metadata": {"generateName": "m-"}})).json["metadata"]["name"]
+    assert [each.get("name") for kind in ("Mutating", "Validating") for each in hooks.requests(f"/{kind}")] == [None, made]
+
+
 async def test_mutating_webhooks_follow_one_another(server: TestServer, hooks: HookServer) -> None:
     hooks.on("/first", lambda review: patched(review, added("first", "1")))
     hooks.on("/second", lambda review: patched(review, added("second", str(len(review["request"]["object"]["data"])))))

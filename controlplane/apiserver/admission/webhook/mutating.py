@@ -54,7 +54,7 @@ class MutatingAdmissionWebhook:
     async def mutate(self, attributes: Attributes) -> None:
         again = attributes.reinvocation.under_way
         memory = attributes.reinvocation.memory.setdefault(NAME, _Memory())
-        if again and _encoded(attributes.obj) != memory.output:  # by plugins of our own, in their second round
+        if again and memory.asked and _encoded(attributes.obj) != memory.output:  # by plugins of our own, in their second round
             memory.changed()
         try:
             namespaced = self._caller.namespaced(attributes)
@@ -64,7 +64,8 @@ class MutatingAdmissionWebhook:
                     continue
                 await self._ask(candidate, attributes, shown, memory)
         finally:
-            memory.output = _encoded(attributes.obj)
+            if memory.asked:  # nobody else is told of changes
+                memory.output = _encoded(attributes.obj)
 
     async def _ask(self, candidate: Candidate, attributes: Attributes, shown: Versions, memory: _Memory) -> None:
         hook = candidate.hook
