@@ -37,6 +37,7 @@ _CONCURRENCY = {
     "ephemeralvolume": 5,
     "resource-claim": 50,
     "horizontal-pod-autoscaler": 5,
+    "ttl-after-finished": 5,
     "validating-admission-policy-status": 5,
 }
 

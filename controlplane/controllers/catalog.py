@@ -60,6 +60,8 @@ from controlplane.controllers.statefulset.controller import StatefulSetControlle
 from controlplane.controllers.storageversionmigrator.controller import StorageVersionMigrator
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from controlplane.controllers.token_cleaner import TokenCleaner
+from controlplane.controllers.ttl import TTLController
+from controlplane.controllers.ttl_after_finished import TTLAfterFinishedController
 from controlplane.controllers.validatingadmissionpolicy_status.controller import ValidatingAdmissionPolicyStatusController
 from controlplane.controllers.volume_expand import VolumeExpander
 from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
@@ -68,19 +70,17 @@ _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
 _ABSENT = frozenset(
     [
+        "storage-version-gc",
+        "storageversion-garbage-collector-controller",
+        "service-cidr-controller",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "node-route-controller",
+        "resourcepoolstatusrequest-controller",
         "route",
+        "selinux-warning-controller",
         "service",
-        "service-cidr-controller",
         "service-lb-controller",
-        "storage-version-gc",
-        "storageversion-garbage-collector-controller",
-        "ttl",
-        "ttl-after-finished",
-        "ttl-after-finished-controller",
-        "ttl-controller",
     ]
 )
 _TEMPLATES = {
@@ -168,6 +168,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor(
             "cronjob-controller", "cronjob", lambda env, flags: CronJobController(env, flags["concurrent_cron_job_syncs"])
         ),
+        Descriptor("ttl-after-finished-controller", "ttl-after-finished", _ttl_after_finished),
         Descriptor("resourcequota-controller", "resourcequota", _resource_quota),
         Descriptor("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling", _horizontal_pod_autoscaler),
         Descriptor("disruption-controller", "disruption", lambda env, flags: DisruptionController(env)),
@@ -175,6 +176,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor("endpoints-controller", "endpoint", _endpoints),
         Descriptor("endpointslice-mirroring-controller", "endpointslicemirroring", _endpointslice_mirroring),
         Descriptor("pod-garbage-collector-controller", "podgc", _pod_gc),
+        Descriptor("ttl-controller", "ttl", lambda env, flags: TTLController(env)),
         Descriptor("node-lifecycle-controller", "nodelifecycle", _node_lifecycle),
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
         Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
@@ -412,6 +414,10 @@ def _device_taint_eviction(env: Environment, flags: Options) -> Controller | Non
 def _storage_version_migrator(env: Environment, flags: Options) -> Controller | None:
     gates: Gates = flags.get("feature_gates") or DEFAULTS
     return StorageVersionMigrator(env) if gates.enabled("StorageVersionMigrator") else None
+
+
+def _ttl_after_finished(env: Environment, flags: Options) -> Controller:
+    return TTLAfterFinishedController(env, flags["concurrent_ttl_after_finished_syncs"])
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:

@@ -260,8 +260,6 @@ UPSTREAM: dict[str, tuple[Rule, ...]] = {
     ),
 }
 _OURS = {
-    # upstream has a controller of its own for finished jobs whose time is over; here it is the job controller's affair
-    "job-controller": (rule("delete", "batch", "jobs"),),
     # upstream leaves provisioners to those who install them; this one comes with the cluster
     "local-path-provisioner": (
         rule(f"create {_READ}", "storage.k8s.io", "storageclasses"),

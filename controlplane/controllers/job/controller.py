@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 
 from apimachinery.errors import StatusError
 from apimachinery.labels import from_label_selector
@@ -22,7 +21,6 @@ from apimachinery.meta import (
     uid_of,
 )
 from apimachinery.resources import JOBS, PODS
-from apimachinery.times import parse_time
 from controlplane.controllers.controller import BY_CONTROLLER, Environment, Loop, orphans_of
 from controlplane.controllers.job import plan
 from controlplane.controllers.job.status import next_status
@@ -120,7 +118,7 @@ class JobController:
         mine = await self._claimed(job)
         if plan.is_finished(job):
             await self._release([pod for pod in mine if has_finalizer(pod, plan.FINALIZER)])
-            return await self._expire(job)
+            return None
         found = plan.tally(job, mine)
         now = self._clock.now()
         over = plan.verdict(job, found, now)
@@ -234,22 +232,3 @@ class JobController:
         except StatusError as error:
             if error.code != 404:
                 raise
-
-    async def _expire(self, job: Object) -> float | None:
-        """``ttlSecondsAfterFinished``: delete the Job and its pods that long after its end."""
-        seconds = job["spec"].get("ttlSecondsAfterFinished")
-        if seconds is None:
-            return None
-        ended = [parse_time(each["lastTransitionTime"]) for each in conditions_of(job) if each["type"] in ("Complete", "Failed")]
-        left = (max(ended) + timedelta(seconds=seconds) - self._clock.now()).total_seconds()
-        if left > 0:
-            return left + 0.05
-        try:
-            preconditions = {"uid": uid_of(job)}
-            await self._client.delete(
-                JOBS, name_of(job), namespace_of(job), propagation="Foreground", preconditions=preconditions
-            )
-        except StatusError as error:
-            if error.code != 404:
-                raise
-        return None
