@@ -55,6 +55,7 @@ from controlplane.controllers.resource_quota import ResourceQuotaController
 from controlplane.controllers.resourceclaim import ResourceClaimController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
+from controlplane.controllers.service_cidr import ServiceCIDRController
 from controlplane.controllers.serviceaccount_token import ServiceAccountTokenController, Signer
 from controlplane.controllers.statefulset.controller import StatefulSetController
 from controlplane.controllers.storageversionmigrator.controller import StorageVersionMigrator
@@ -72,7 +73,6 @@ _ABSENT = frozenset(
     [
         "storage-version-gc",
         "storageversion-garbage-collector-controller",
-        "service-cidr-controller",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "node-route-controller",
@@ -181,6 +181,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
         Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
         Descriptor("persistentvolume-protection-controller", "pv-protection", lambda env, flags: VolumeProtection(env)),
+        Descriptor("service-cidr-controller", "service-cidr", lambda env, flags: ServiceCIDRController(env)),
         Descriptor("persistentvolume-binder-controller", "persistentvolume-binder", _persistent_volume_binder),
         Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
         Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
