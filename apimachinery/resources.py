@@ -43,6 +43,7 @@ VOLUME_ATTACHMENTS = GroupVersionResource("storage.k8s.io", "v1", "volumeattachm
 RESOURCE_CLAIMS = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATES = GroupVersionResource("resource.k8s.io", "v1", "resourceclaimtemplates")
 RESOURCE_SLICES = GroupVersionResource("resource.k8s.io", "v1", "resourceslices")
+VOLUME_ATTRIBUTES_CLASSES = GroupVersionResource("storage.k8s.io", "v1", "volumeattributesclasses")
 SERVICE_CIDRS = GroupVersionResource("networking.k8s.io", "v1", "servicecidrs")
 IP_ADDRESSES = GroupVersionResource("networking.k8s.io", "v1", "ipaddresses")
 STORAGE_VERSION_MIGRATIONS = GroupVersionResource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations")

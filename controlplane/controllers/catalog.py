@@ -49,6 +49,7 @@ from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.persistentvolume.controller import PersistentVolumeBinder
 from controlplane.controllers.pod_certificate_request_cleaner import PodCertificateRequestCleaner
 from controlplane.controllers.pod_gc import PodGCController
+from controlplane.controllers.podgroup_protection import POD_GROUPS, PodGroupProtection
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
 from controlplane.controllers.resource_quota import ResourceQuotaController
@@ -66,6 +67,7 @@ from controlplane.controllers.ttl_after_finished import TTLAfterFinishedControll
 from controlplane.controllers.validatingadmissionpolicy_status.controller import ValidatingAdmissionPolicyStatusController
 from controlplane.controllers.volume_expand import VolumeExpander
 from controlplane.controllers.volume_protection import ClaimProtection, VolumeProtection
+from controlplane.controllers.volumeattributesclass_protection import VolumeAttributesClassProtection
 
 _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
@@ -181,6 +183,12 @@ def descriptors() -> list[Descriptor]:
         Descriptor("taint-eviction-controller", "taint-eviction", lambda env, flags: TaintEvictionController(env)),
         Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection", lambda env, flags: ClaimProtection(env)),
         Descriptor("persistentvolume-protection-controller", "pv-protection", lambda env, flags: VolumeProtection(env)),
+        Descriptor(
+            "volumeattributesclass-protection-controller",
+            "volumeattributesclass-protection",
+            lambda env, flags: VolumeAttributesClassProtection(env),
+        ),
+        Descriptor("podgroup-protection-controller", "podgroup-protection", _podgroup_protection, needs=POD_GROUPS),
         Descriptor("service-cidr-controller", "service-cidr", lambda env, flags: ServiceCIDRController(env)),
         Descriptor("persistentvolume-binder-controller", "persistentvolume-binder", _persistent_volume_binder),
         Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
@@ -419,6 +427,11 @@ def _storage_version_migrator(env: Environment, flags: Options) -> Controller | 
 
 def _ttl_after_finished(env: Environment, flags: Options) -> Controller:
     return TTLAfterFinishedController(env, flags["concurrent_ttl_after_finished_syncs"])
+
+
+def _podgroup_protection(env: Environment, flags: Options) -> Controller | None:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    return PodGroupProtection(env) if gates.enabled("GenericWorkload") else None
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:

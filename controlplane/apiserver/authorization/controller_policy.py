@@ -278,6 +278,11 @@ GATED: dict[str, tuple[Rule, ...]] = {
         rule("get", "apiextensions.k8s.io", "customresourcedefinitions"),
         rule("update", "storagemigration.k8s.io", "storageversionmigrations/status"),
     ),
+    "podgroup-protection-controller": (
+        rule(f"update {_READ}", "scheduling.k8s.io", "podgroups"),
+        rule(_READ, "core", "pods"),
+        _EVENTS,
+    ),
     "kube-apiserver-serving-clustertrustbundle-publisher": (
         rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
         rule("create update delete get list watch", _CSR, "clustertrustbundles"),

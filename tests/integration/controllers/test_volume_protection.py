@@ -7,11 +7,12 @@ from apimachinery.meta import Object
 from apimachinery.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from apimachinery.resources import PERSISTENT_VOLUMES as VOLUMES
 from apimachinery.resources import PODS
+from apimachinery.resources import VOLUME_ATTRIBUTES_CLASSES as CLASSES
 from client.rest import Client
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import control_plane, eventually
 
-CONTROLLERS = "pvc-protection,pv-protection,serviceaccount"
+CONTROLLERS = "pvc-protection,pv-protection,volumeattributesclass-protection,serviceaccount"
 
 
 def claim(name: str) -> Object:
@@ -58,3 +59,19 @@ async def test_a_volume_stays_while_it_is_bound() -> None:
         assert not await gone(client, VOLUMES, "v")
         await client.patch(VOLUMES, "v", {"status": {"phase": "Released"}}, subresource="status")
         await eventually(lambda: gone(client, VOLUMES, "v"))
+
+
+async def test_a_class_of_attributes_stays_while_a_claim_names_it() -> None:
+    async with running_apiserver() as server, control_plane(server, schedule=False, controllers=CONTROLLERS) as client:
+        for name in ("gold", "silver"):
+            made = await client.create(CLASSES, {"metadata": {"name": name}, "driverName": "d", "parameters": {"iops": "1"}})
+            assert made["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
+        named = claim("c")
+        named["spec"]["volumeAttributesClassName"] = "gold"
+        await client.create(CLAIMS, named)
+        for name in ("gold", "silver"):
+            await client.delete(CLASSES, name)
+        await eventually(lambda: gone(client, CLASSES, "silver"))
+        assert not await gone(client, CLASSES, "gold")
+        await client.delete(CLAIMS, "c", "default")
+        await eventually(lambda: gone(client, CLASSES, "gold"))

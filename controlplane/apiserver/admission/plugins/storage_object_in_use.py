@@ -1,9 +1,13 @@
-"""StorageObjectInUseProtection: volumes and claims get the finalizer that keeps them while they are used."""
+"""StorageObjectInUseProtection: volumes, claims and classes of attributes get the finalizer that keeps them while used."""
 
 from controlplane.apiserver.admission.interface import CREATE, Attributes
 from controlplane.apiserver.admission.plugins.base import Mutating
 
-_FINALIZERS = {"persistentvolumes": "kubernetes.io/pv-protection", "persistentvolumeclaims": "kubernetes.io/pvc-protection"}
+_FINALIZERS = {
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
+}
 
 
 class StorageObjectInUseProtection(Mutating):
