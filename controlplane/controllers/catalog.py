@@ -59,6 +59,7 @@ from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.service_cidr import ServiceCIDRController
 from controlplane.controllers.serviceaccount_token import ServiceAccountTokenController, Signer
 from controlplane.controllers.statefulset.controller import StatefulSetController
+from controlplane.controllers.storageversion_gc import STORAGE_VERSIONS, StorageVersionGarbageCollector
 from controlplane.controllers.storageversionmigrator.controller import StorageVersionMigrator
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from controlplane.controllers.token_cleaner import TokenCleaner
@@ -73,8 +74,6 @@ _log = logs.get(__name__)
 # Upstream's controllers that are not here, by name and alias: a command line that names them must still start.
 _ABSENT = frozenset(
     [
-        "storage-version-gc",
-        "storageversion-garbage-collector-controller",
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "node-route-controller",
@@ -117,6 +116,7 @@ _ACCOUNTS = {
     "resourceclaim-controller": "resource-claim-controller",
     "service-cidr-controller": "service-cidrs-controller",
     "service-lb-controller": "service-controller",
+    "storageversion-garbage-collector-controller": "storage-version-garbage-collector",
     "token-cleaner-controller": "token-cleaner",
     "bootstrap-signer-controller": "bootstrap-signer",
     "legacy-serviceaccount-token-cleaner-controller": "legacy-service-account-token-cleaner",
@@ -190,6 +190,9 @@ def descriptors() -> list[Descriptor]:
         ),
         Descriptor("podgroup-protection-controller", "podgroup-protection", _podgroup_protection, needs=POD_GROUPS),
         Descriptor("service-cidr-controller", "service-cidr", lambda env, flags: ServiceCIDRController(env)),
+        Descriptor(
+            "storageversion-garbage-collector-controller", "storage-version-gc", _storageversion_gc, needs=STORAGE_VERSIONS
+        ),
         Descriptor("persistentvolume-binder-controller", "persistentvolume-binder", _persistent_volume_binder),
         Descriptor("persistentvolume-attach-detach-controller", "attachdetach", _attach_detach),
         Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
@@ -432,6 +435,11 @@ def _ttl_after_finished(env: Environment, flags: Options) -> Controller:
 def _podgroup_protection(env: Environment, flags: Options) -> Controller | None:
     gates: Gates = flags.get("feature_gates") or DEFAULTS
     return PodGroupProtection(env) if gates.enabled("GenericWorkload") else None
+
+
+def _storageversion_gc(env: Environment, flags: Options) -> Controller | None:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    return StorageVersionGarbageCollector(env) if gates.enabled("StorageVersionAPI") else None
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:

@@ -283,6 +283,11 @@ GATED: dict[str, tuple[Rule, ...]] = {
         rule(_READ, "core", "pods"),
         _EVENTS,
     ),
+    "storage-version-garbage-collector": (
+        rule(_READ, "coordination.k8s.io", "leases"),
+        rule(f"delete patch update {_READ}", "internal.apiserver.k8s.io", "storageversions"),
+        rule("get patch update", "internal.apiserver.k8s.io", "storageversions/status"),
+    ),
     "kube-apiserver-serving-clustertrustbundle-publisher": (
         rule("attest", _CSR, "signers", "kubernetes.io/kube-apiserver-serving"),
         rule("create update delete get list watch", _CSR, "clustertrustbundles"),

@@ -4,6 +4,33 @@ import pytest
 from controlplane.apiserver.authorization import controller_policy
 from controlplane.controllers import catalog
 
+UPSTREAM = """
+    serviceaccount-token-controller endpoints-controller endpointslice-controller
+    endpointslice-mirroring-controller replicationcontroller-controller pod-garbage-collector-controller
+    resourcequota-controller namespace-controller serviceaccount-controller garbage-collector-controller
+    daemonset-controller job-controller deployment-controller replicaset-controller
+    horizontal-pod-autoscaler-controller disruption-controller statefulset-controller cronjob-controller
+    certificatesigningrequest-signing-controller certificatesigningrequest-approving-controller
+    certificatesigningrequest-cleaner-controller podcertificaterequest-cleaner-controller ttl-controller
+    bootstrap-signer-controller token-cleaner-controller node-ipam-controller node-lifecycle-controller
+    taint-eviction-controller persistentvolume-binder-controller persistentvolume-attach-detach-controller
+    persistentvolume-expander-controller clusterrole-aggregation-controller
+    persistentvolumeclaim-protection-controller persistentvolume-protection-controller
+    podgroup-protection-controller volumeattributesclass-protection-controller ttl-after-finished-controller
+    root-ca-certificate-publisher-controller kube-apiserver-serving-clustertrustbundle-publisher-controller
+    ephemeral-volume-controller storageversion-garbage-collector-controller resourceclaim-controller
+    device-taint-eviction-controller resourcepoolstatusrequest-controller
+    legacy-serviceaccount-token-cleaner-controller validatingadmissionpolicy-status-controller
+    service-cidr-controller storage-version-migrator-controller selinux-warning-controller service-lb-controller
+    node-route-controller cloud-node-lifecycle-controller
+"""  # cmd/kube-controller-manager/names/controller_names.go of v1.36, and those of the cloud provider
+
+
+@pytest.mark.parametrize("name", UPSTREAM.split())
+def test_every_name_of_upstreams_is_known(name: str) -> None:
+    assert all(each.name != name for each in catalog.chosen(["*", f"-{name}"]))
+    assert [each.name for each in catalog.chosen([name])] in ([name], [])
+
 
 def test_names_are_distinct() -> None:
     known = catalog.descriptors()
