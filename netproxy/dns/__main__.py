@@ -22,11 +22,11 @@ from netproxy.dns import config, facts, server, stubs
 from netproxy.dns.answers import Answers
 from netproxy.dns.cache import Cache
 from netproxy.dns.config import Config
-from netproxy.dns.facts import FACTS
+from netproxy.dns.facts import DNS_SERVICE, FACTS, FELLOWS, TRIGGER
 from netproxy.dns.forward import Forwarder
 from netproxy.dns.metrics import DNSCollector, DNSMetrics
 from netproxy.dns.publish import Publisher
-from netproxy.dns.records import DNS_SERVICE, Owner, Records
+from netproxy.dns.records import Owner, Records
 from netproxy.dns.resolvers import LOOK_SECONDS, Resolvers
 from netproxy.dns.responder import Responder
 from netproxy.dns.upstream import Address
@@ -68,6 +68,7 @@ class DNS:
         # apart: a server that may not read its configuration answers all the same
         self._configuration = InformerFactory(client)
         self._own: set[Address] = set()
+        self._fellows: dict[str, tuple[str, ...]] = {}  # by slice
         self._resolvers = Resolvers(settings, forwarder, self.responder.probes, lambda: self._own)
         self._publisher: Publisher | None = None
         self._watch()
@@ -95,8 +96,11 @@ class DNS:
         if new:
             owners += self._records.set_slice(namespace, name, new[FACTS], new[FACTS].service)
         self.responder.changed(owners)
-        if new and new[facts.TRIGGER] and (old is None or new[facts.TRIGGER] != old[facts.TRIGGER]):
-            self._observe((namespace, new[FACTS].service), new[facts.TRIGGER])
+        if (old or {}).get(FELLOWS) or (new or {}).get(FELLOWS):
+            self._fellows[name] = new[FELLOWS] if new else ()
+            self.responder.admit(frozenset(each for addresses in self._fellows.values() for each in addresses))
+        if new and new[TRIGGER] and (old is None or new[TRIGGER] != old[TRIGGER]):
+            self._observe((namespace, new[FACTS].service), new[TRIGGER])
         if self._publisher is not None:
             self._publisher.noticed(namespace, name)
 

@@ -14,7 +14,8 @@ import dns.rdatatype
 import dns.rrset
 
 from netproxy.dns import wire
-from netproxy.dns.records import DNS_SERVICE, Found, Labels, Records, Target, reverse_address
+from netproxy.dns.facts import DNS_SERVICE
+from netproxy.dns.records import Found, Labels, Records, Target, reverse_address
 
 VERSION_TTL = 28800
 _ADDRESSES = {wire.A: ".", wire.AAAA: ":"}

@@ -11,6 +11,8 @@ from netproxy.dns.wire import NOERROR, NXDOMAIN, SERVFAIL, Encoded
 
 LEAST, FAILED = 5, 5
 """Seconds that an answer, and a failure, are kept at least; CoreDNS' own."""
+BYTES = 32 << 20
+"""Of all answers together: some have 64 kB."""
 _LATE = 10
 """Percent of its time that an answer has left when it is fetched anew; CoreDNS' own."""
 
@@ -34,6 +36,7 @@ class Cache:
         """``stale``: seconds that an old answer may serve. ``popular``: hits for which one is fetched anew, 0 for never."""
         self._capacity, self._most, self._stale, self._popular, self._clock = capacity, most, stale, popular, clock
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
+        self._bytes = 0
         self.hits = {"success": 0, "denial": 0}
         self.misses = self.evictions = self.served_stale = self.prefetches = 0
 
@@ -47,6 +50,7 @@ class Cache:
 
     def clear(self) -> None:
         self._held.clear()
+        self._bytes = 0
 
     def get(self, key: bytes) -> tuple[Encoded, int] | None:
         """The answer and its age in whole seconds."""
@@ -78,10 +82,13 @@ class Cache:
         if seconds <= 0:
             return
         now = self._clock.monotonic()
+        if (old := self._held.pop(key, None)) is not None:
+            self._bytes -= len(old.answer.tail)
         self._held[key] = _Held(answer, now, now + seconds)
-        self._held.move_to_end(key)
-        while len(self._held) > self._capacity:
-            self._held.popitem(last=False)
+        self._bytes += len(answer.tail)
+        while len(self._held) > self._capacity or self._bytes > BYTES:
+            _, oldest = self._held.popitem(last=False)
+            self._bytes -= len(oldest.answer.tail)
             self.evictions += 1
 
     def failed(self, key: bytes, failure: Encoded) -> tuple[Encoded, int]:

@@ -14,8 +14,10 @@ Object = dict[str, Any]
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 TRIGGER_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
-FACTS, TRIGGER = "facts", "trigger"
-"""Keys of a transformed object: what is known of it, and when the change happened that brought it."""
+FACTS, TRIGGER, FELLOWS = "facts", "trigger", "fellows"
+"""Keys of a transformed object: what is known of it, when the change happened that brought it, and which DNS servers it names."""
+DNS_SERVICE = ("kube-system", "kube-dns")
+"""Namespace and name of the Service by which pods reach us; the zone's name server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,16 @@ def trimmed_service(obj: Object) -> Object:
 
 
 def trimmed_slice(obj: Object) -> Object:
-    """Informer transform: identity, facts and trigger."""
+    """Informer transform: identity, facts, trigger and fellows."""
     trigger = (obj["metadata"].get("annotations") or {}).get(TRIGGER_ANNOTATION, "")
-    return {"metadata": _identity(obj), FACTS: slice_facts(obj), TRIGGER: trigger}
+    found = slice_facts(obj)
+    fellows = _addresses(obj) if (obj["metadata"]["namespace"], found.service) == DNS_SERVICE else ()
+    return {"metadata": _identity(obj), FACTS: found, TRIGGER: trigger, FELLOWS: fellows}
+
+
+def _addresses(obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """Also of endpoints that are not ready: pods of a node's own network ask elsewhere just then."""
+    return tuple(filter(None, (canonical(text) for each in obj.get("endpoints") or () for text in each.get("addresses") or ())))
 
 
 def trimmed_namespace(obj: Object) -> Object:

@@ -15,8 +15,7 @@ from client.rest import Client
 from component import logs
 from component.clock import timeout
 from component.tasks import Backoff
-from netproxy.dns.facts import SERVICE_LABEL
-from netproxy.dns.records import DNS_SERVICE
+from netproxy.dns.facts import DNS_SERVICE, SERVICE_LABEL
 
 _log = logs.get(__name__)
 Object = dict[str, Any]

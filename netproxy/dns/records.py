@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from netproxy.dns.facts import Endpoint, Port, Service, Slice, canonical
+from netproxy.dns.facts import DNS_SERVICE, Endpoint, Port, Service, Slice, canonical
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -18,8 +18,6 @@ Owner = tuple[str, str]
 
 VERSION = "1.1.0"
 """Of the DNS schema; text of ``dns-version.<zone>``."""
-DNS_SERVICE: Owner = ("kube-system", "kube-dns")
-"""The Service by which pods reach us; the zone's name server."""
 
 
 @dataclass(frozen=True, slots=True)

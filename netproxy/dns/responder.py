@@ -46,6 +46,7 @@ class Responder:
         self._records, self._answers, self._forwarder, self._metrics = records, answers, forwarder, metrics
         self._allowed = allowed
         self._sources: dict[str, bool] = {}
+        self._fellows: frozenset[str] = frozenset()
         self._kept: dict[bytes, wire.Encoded] = {}
         self._dependents: dict[Owner, list[bytes]] = {}
         self._zone = ".".join(answers.zone) + "."
@@ -81,12 +82,19 @@ class Responder:
             return wire.failure(query, wire.REFUSED)
         return self._finish(query, answer, door, self._zone, began)
 
+    def admit(self, fellows: frozenset[str]) -> None:
+        """Addresses of the nodes' servers: pods of a node's own network ask from there, while that one cannot answer."""
+        if fellows != self._fellows:
+            self._fellows = fellows
+            self._sources.clear()
+
     def allows(self, source: str) -> bool:
         """Whether an address may ask."""
         known = self._sources.get(source)
         if known is None:
             address = ipaddress.ip_address(source.partition("%")[0])
-            known = any(address.version == each.version and address in each for each in self._allowed)
+            inside = any(address.version == each.version and address in each for each in self._allowed)
+            known = inside or str(address) in self._fellows
             if len(self._sources) >= _SOURCES:
                 self._sources.clear()
             self._sources[source] = known

@@ -82,6 +82,7 @@ def test_srv_records_of_a_headless_service_name_its_endpoints_and_bring_their_ad
         ("pets.default.svc.cluster.local", "AAAA", "NOERROR"),
         ("web.default.svc.cluster.local", "MX", "NOERROR"),
         ("outside.default.svc.cluster.local", "TXT", "NOERROR"),
+        ("web.default.svc.cluster.local", "ANY", "NOERROR"),
         # names that have no records, but names below them
         ("_tcp.web.default.svc.cluster.local", "A", "NOERROR"),
         ("default.svc.cluster.local", "A", "NOERROR"),
@@ -95,6 +96,35 @@ def test_what_is_not_there_is_denied_with_the_zones_soa(zone: Zone, name: str, k
     assert dns.rcode.to_text(answer.rcode()) == rcode
     assert not answer.answer
     assert [text.startswith(SOA) for text in texts(answer, "authority")] == [True]
+
+
+def test_both_families_of_a_headless_service_have_their_records() -> None:
+    zone = Zone(
+        service("pets"),
+        endpoint_slice("pets", {"addresses": ["10.244.0.5"], "hostname": "pet-0"}, "10.244.0.6"),
+        endpoint_slice("pets", {"addresses": ["fd00:0::5"], "hostname": "pet-0"}, "fd00::6", suffix="2"),
+    )
+    at = "pets.default.svc.cluster.local."
+    assert texts(zone.ask(at, "A")) == [f"{at} 30 A 10.244.0.5", f"{at} 30 A 10.244.0.6"]
+    assert texts(zone.ask(at, "AAAA")) == [f"{at} 30 AAAA fd00::5", f"{at} 30 AAAA fd00::6"]
+    assert texts(zone.ask(f"pet-0.{at}", "AAAA")) == [f"pet-0.{at} 30 AAAA fd00::5"]
+    answer = zone.ask(f"_http._tcp.{at}", "SRV")
+    assert len(texts(answer)) == 3
+    assert texts(answer, "additional") == [
+        f"10-244-0-6.{at} 30 A 10.244.0.6",
+        f"fd00--6.{at} 30 AAAA fd00::6",
+        f"pet-0.{at} 30 A 10.244.0.5",
+        f"pet-0.{at} 30 AAAA fd00::5",
+    ]
+    pointer = f"5.0.0.0{'.0' * 26}.d.f.ip6.arpa"
+    assert [text.split()[-1] for text in texts(zone.ask(pointer, "PTR"))] == [f"pet-0.{at}"]
+
+
+def test_each_endpoint_of_one_host_name_answers_by_it() -> None:
+    twins = [{"addresses": [f"10.244.0.{last}"], "hostname": "twin"} for last in (4, 5)]
+    zone = Zone(service("pets"), endpoint_slice("pets", *twins))
+    assert len(texts(zone.ask("twin.pets.default.svc.cluster.local"))) == 2
+    assert len(texts(zone.ask("_http._tcp.pets.default.svc.cluster.local", "SRV"))) == 1
 
 
 def test_a_headless_service_without_ready_endpoints_does_not_exist(zone: Zone) -> None:

@@ -229,10 +229,18 @@ async def test_names_of_a_stub_domain_are_asked_of_its_resolvers_alone() -> None
         assert texts(await ask(zone, "corp.test")) == ["corp.test. 30 A 192.0.2.1"]
 
 
+def aliased(query: dns.message.Message) -> list[bytes]:
+    made = dns.message.make_response(query)
+    made.answer.append(dns.rrset.from_text(query.question[0].name, 300, "IN", "CNAME", "cdn.example.net."))
+    made.answer.append(dns.rrset.from_text("cdn.example.net.", 60, "IN", "A", "192.0.2.7"))
+    return [made.to_wire()]
+
+
 async def test_an_external_name_is_followed_outside_and_inside_the_cluster() -> None:
     zone = Zone(
         external("outside", "www.example.com"),
         external("inside", "web.default.svc.cluster.local"),
+        external("moved", "moved.example.com"),
         external("circle", "circle.default.svc.cluster.local"),
         service("web", "10.96.0.20"),
     )
@@ -245,6 +253,12 @@ async def test_an_external_name_is_followed_outside_and_inside_the_cluster() -> 
         ]
         assert texts(await ask(zone, f"inside.{at}")) == [f"inside.{at} 30 CNAME web.{at}", f"web.{at} 30 A 10.96.0.20"]
         assert (await ask(zone, f"circle.{at}")).rcode() == dns.rcode.SERVFAIL
+        server.script = aliased
+        assert texts(await ask(zone, f"moved.{at}")) == [
+            "cdn.example.net. 30 A 192.0.2.7",
+            f"moved.{at} 30 CNAME moved.example.com.",
+            "moved.example.com. 30 CNAME cdn.example.net.",
+        ]
         server.script = answering(rcode=3)
         gone = await ask(zone, f"outside.{at}", "AAAA")
         assert (gone.rcode(), texts(gone)) == (dns.rcode.NXDOMAIN, [f"outside.{at} 30 CNAME www.example.com."])

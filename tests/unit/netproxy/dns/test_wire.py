@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netproxy.dns import wire
+from netproxy.dns import facts, wire
 from tests.support.dns import TCP, UDP, Zone, endpoint_slice, service
 
 NAME = "web.default.svc.cluster.local"
@@ -96,6 +96,16 @@ def test_only_those_may_ask_who_are_allowed() -> None:
     for _ in range(2):
         stranger = zone.ask(NAME, door=type(TCP)("udp", "203.0.113.7"))
         assert (dns.rcode.to_text(stranger.rcode()), stranger.answer) == ("REFUSED", [])
+    zone.responder.admit(frozenset({"203.0.113.7"}))
+    assert zone.ask(NAME, door=type(TCP)("udp", "203.0.113.7")).answer
+    zone.responder.admit(frozenset())
+    assert not zone.ask(NAME, door=type(TCP)("udp", "203.0.113.7")).answer
+
+
+def test_the_other_nodes_servers_are_known_by_their_slices() -> None:
+    endpoints = [{"addresses": ["192.0.2.10"]}, {"addresses": ["192.0.2.11"], "conditions": {"ready": False}}]
+    found = [facts.trimmed_slice(endpoint_slice("kube-dns", *endpoints, namespace=each)) for each in ("kube-system", "default")]
+    assert [each[facts.FELLOWS] for each in found] == [("192.0.2.10", "192.0.2.11"), ()]
 
 
 @given(st.integers(12, 3000), st.booleans())
