@@ -5,8 +5,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,8 @@ from bootstrap.machines import ensure, read
 from cli.__main__ import VERBS
 from component.daemon import command
 from node.kubelet.config import parse as kubelet_config
+from tests.unit.ansible.playbooks import PLAYBOOKS, ansible_playbook
 
-ROOT = Path(__file__).parents[3]
-PLAYBOOKS = ROOT / "ansible"
 UNITS = {
     "cp1": {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-balancer", "kubelet", "kube-proxy", "kube-dns"},
     "worker1": {"kube-balancer", "kubelet", "kube-proxy", "kube-dns"},
@@ -47,22 +44,6 @@ TEMPLATES = {
     "containerd-1.toml": "containerd/templates/config.toml.j2",
     "containerd-2.toml": "containerd/templates/config.toml.j2",
 }
-
-
-def ansible_playbook(*arguments: str) -> str:
-    program = Path(sys.executable).with_name("ansible-playbook")
-    settings = {"ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"), "LANG": "C.UTF-8"}
-    settings |= {"ANSIBLE_STDOUT_CALLBACK": "minimal", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-    with tempfile.TemporaryDirectory() as home:
-        done = subprocess.run(
-            [str(program), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home, **settings},
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def units_of_roles() -> list[dict[str, Any]]:
