@@ -7,6 +7,7 @@ etcd, all run pods. A step that fails shows what ansible said and ends the run.
 """
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,6 +44,7 @@ class StepError(Exception):
 @dataclass
 class Run:
     inventory: str
+    connections: Path  # sockets of ssh: addresses are those of the machines of every other run
     all_machines: Sequence[DebianMachine] = ()
     control_planes: int = 1
     machines: Sequence[DebianMachine] = ()  # those in the inventory
@@ -60,6 +63,7 @@ class Run:
             *more,
         ]
         settings = {"ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "LANG": "C.UTF-8"}
+        settings["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(self.connections)
         with (CACHE / f"{name}.log").open("w") as log:
             done = subprocess.run(command, check=False, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **settings})
         said = (CACHE / f"{name}.log").read_text()
@@ -130,8 +134,8 @@ def rollback(run: Run) -> None:
 
 def _all_run(run: Run, version: str) -> None:
     for each in run.machines:
-        used = each.ssh("ls -l /proc/$(systemctl show --property=MainPID --value kubelet)/cwd /opt/pybernetes/current").stdout
-        if f"versions/{version}\n" not in used:
+        used = each.ssh("pgrep -fa 'bin/[p]ybernetes'").stdout.splitlines()
+        if not used or not all(f"/versions/{version}/bin/" in line for line in used):
             raise StepError(f"{each.name} does not use {version}: {used}")
     ready = run.first(f"{KUBECTL} get nodes --no-headers")
     if "NotReady" in ready or "SchedulingDisabled" in ready:
@@ -180,7 +184,7 @@ def remove(run: Run) -> None:
 def _nothing_left(each: DebianMachine) -> None:
     left = each.ssh(
         "ls -d /etc/kubernetes /opt/pybernetes /var/lib/kubelet /var/lib/etcd/default 2>/dev/null; ip link show cni0 2>/dev/null;"
-        "ip route | grep 'proto 80'; iptables-save | grep KUBE; pgrep -f bin/pybernetes"
+        "ip route | grep 'proto 80'; iptables-save | grep KUBE; pgrep -f 'bin/[p]ybernetes'"
     ).stdout
     if left.strip():
         raise StepError(f"{each.name} keeps {left}")
@@ -217,35 +221,39 @@ def main() -> int:
     parser.add_argument("--built", action="store_true", help="use the last build as it is")
     parser.add_argument("--wait", action="store_true", help="keep the machines until a line is read")
     given = parser.parse_args()
-    scratch = CACHE / "machines"
-    scratch.mkdir(parents=True, exist_ok=True)
-    names = [f"cp{i + 1}" if i < given.control_planes else f"worker{i + 1 - given.control_planes}" for i in range(given.machines)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the machines end, too
     try:
         install("ssh", "openssh-client")
         machine.ensure()
-        run = Run("localhost,")
-        if not given.built:
-            _timed(
-                "build",
-                lambda: run.playbook(
-                    "build.yml", f"--extra-vars=product_python={given.python}", f"--extra-vars=product_dist={DIST}"
-                ),
-            )
-        began = time.monotonic()
-        with debian_machines(machine.BASE, scratch, names) as found:
-            print(f"==> {len(found)} machines up in {time.monotonic() - began:.0f} s", flush=True)
-            run = Run(str(scratch / "hosts.json"), found, given.control_planes)
-            steps = given.steps.split(",")
-            run.use(found[:-1] if "scale" in steps else found)
-            for step in steps if given.steps else ():
-                _timed(step, lambda step=step: STEPS[step](run))  # type: ignore[misc]
-            if given.wait:
-                sys.stdin.readline()
+        with tempfile.TemporaryDirectory() as connections:
+            if not given.built:
+                _timed("build", lambda: _build(Run("localhost,", Path(connections)), given.python))
+            _go(given, Path(connections))
     except (StepError, DebianError, RuntimeError, TimeoutError) as error:
         print(f"==> failed: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _build(run: Run, python: str) -> None:
+    run.playbook("build.yml", f"--extra-vars=product_python={python}", f"--extra-vars=product_dist={DIST}")
+
+
+def _go(given: argparse.Namespace, connections: Path) -> None:
+    scratch = CACHE / "machines"
+    scratch.mkdir(parents=True, exist_ok=True)
+    names = [f"cp{i + 1}" if i < given.control_planes else f"worker{i + 1 - given.control_planes}" for i in range(given.machines)]
+    began, steps = time.monotonic(), given.steps.split(",")
+    with debian_machines(machine.BASE, scratch, names) as found:
+        print(f"==> {len(found)} machines up in {time.monotonic() - began:.0f} s", flush=True)
+        run = Run(str(scratch / "hosts.json"), connections, found, given.control_planes)
+        run.use(found[:-1] if "scale" in steps else found)
+        try:
+            for step in steps:
+                _timed(step, functools.partial(STEPS[step], run))
+        finally:
+            if given.wait:
+                sys.stdin.readline()
 
 
 def _timed(name: str, do: Callable[[], object]) -> None:

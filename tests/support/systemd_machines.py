@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from component import mountinfo
-from tests.support.machines import Machine, machines
+from tests.support.machines import CLIENT, Machine, machines
 
 _SECONDS = 180.0
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -108,6 +108,8 @@ def _booted(each: DebianMachine, base: Path) -> Iterator[DebianMachine]:
     for name in ("upper", "work", "root", "containerd", "kubelet"):
         (each.folder / name).mkdir(parents=True)
     _let_in(each, base)
+    # Leads nowhere, but a process of the machine may address a Service, and packet rules see that.
+    subprocess.run([*each.machine.wrap, "ip", "route", "add", "default", "via", CLIENT], check=True)
     cgroups = [_CGROUPS / hierarchy / each.machine.namespace for hierarchy in os.listdir(_CGROUPS)]
     for cgroup in cgroups:
         _make_cgroup(cgroup)
