@@ -79,7 +79,7 @@ def _configured(path: Path) -> list[str]:
 async def rewrite_all(kubeconfig: Path, wanted: Sequence[str], quiet: bool) -> dict[str, Count]:
     """Rewrite the objects of these resources, wildcards too; failures are counted. Raises click.ClickException."""
     from apimachinery.errors import StatusError
-    from cli.tracing.sources import discover
+    from cli.targets import discover
     from client.kubeconfig import KubeconfigError, load
     from client.rest import Client
 

@@ -49,7 +49,8 @@ def trace(
 
 async def _gather(what: str, namespace: str, config: Path, log: Path, journal: str) -> "Records":
     from apimachinery.errors import StatusError
-    from cli.tracing.sources import gather, resolve
+    from cli.targets import resolve
+    from cli.tracing.sources import gather
     from client.kubeconfig import KubeconfigError, load
     from client.rest import Client
 

@@ -4,16 +4,14 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from apimachinery.errors import StatusError
-from apimachinery.gvk import GroupVersion, GroupVersionResource
+from apimachinery.gvk import GroupVersionResource
 from apimachinery.labels import parse as parse_labels
 from apimachinery.resources import ENDPOINT_SLICES, EVENTS, PODS, REPLICA_SETS, SERVICES
+from cli.targets import Target
 from cli.tracing.timeline import Records
 from client.rest import Client
 
@@ -21,50 +19,6 @@ Object = dict[str, Any]
 
 # What an object may own that is worth showing, in the order of ownership.
 OWNED = (REPLICA_SETS, PODS)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the user asked for, resolved to a collection."""
-
-    resource: GroupVersionResource
-    namespaced: bool
-    name: str
-
-
-async def resolve(client: Client, argument: str) -> Target:
-    """``deployment/web``, ``deploy/web``, ``deployments.apps/web``: by the server's own discovery.
-
-    Raises click.UsageError for a form that is not KIND/NAME and click.ClickException for a kind the server has not.
-    """
-    kind, slash, name = argument.partition("/")
-    if not slash or not kind or not name:
-        raise click.UsageError(f"{argument!r} must have the form KIND/NAME, as in deployment/web")
-    word, _, group = kind.lower().partition(".")
-    for resource, entry in await discover(client):
-        names = {entry["name"], entry.get("singularName", ""), entry["kind"].lower(), *entry.get("shortNames", ())}
-        if word in names and group in ("", resource.group) and "/" not in entry["name"]:
-            return Target(resource, bool(entry["namespaced"]), name)
-    raise click.ClickException(f'the server doesn\'t have a resource type "{kind}"; see kubectl api-resources')
-
-
-async def discover(client: Client) -> list[tuple[GroupVersionResource, Mapping[str, Any]]]:
-    """Every resource of the preferred versions, the core group first."""
-    groups = await _document(client, "/apis")
-    versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups.get("groups", ()))]
-    paths = [f"/api/{version}" if "/" not in version else f"/apis/{version}" for version in versions]
-    documents = await asyncio.gather(*(_document(client, path) for path in paths))
-    found: list[tuple[GroupVersionResource, Mapping[str, Any]]] = []
-    for document in documents:
-        version = GroupVersion.parse(document["groupVersion"])
-        entries = document.get("resources", ())
-        found += [(GroupVersionResource(version.group, version.version, entry["name"]), entry) for entry in entries]
-    return found
-
-
-async def _document(client: Client, path: str) -> Any:
-    response = await client.raw("GET", path)
-    return json.loads(response)
 
 
 async def gather(client: Client, target: Target, namespace: str, audit_log: Path | None, journal: str) -> Records:
