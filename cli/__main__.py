@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "snapshot": ("cli.snapshot", "snapshot", "Save, inspect and restore the objects of a cluster."),
     "migrate": ("cli.snapshot", "migrate", "Move a cluster from SQLite to etcd, or back."),
     "trace": ("cli.trace", "trace", "Show what happened to an object, hop by hop."),
+    "why": ("cli.why", "why", "Explain why an object is in the state that it is in."),
     "apiserver": ("controlplane.apiserver.__main__", "DAEMON", "The API server, the only door to the store."),
     "controller-manager": ("controlplane.controllers.__main__", "DAEMON", "The controllers: observe, compare, correct."),
     "scheduler": ("controlplane.scheduler.__main__", "DAEMON", "The scheduler: filter, score, bind."),

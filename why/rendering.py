@@ -1,0 +1,70 @@
+"""Explanations as text for people, and as values for ``-o json``. Called by ``cli.why``."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from why.cause import Cause, Explanation, State
+
+_NARROWEST = 40
+MARKS = {State.WELL: "ok", State.WAITING: "waiting", State.UNWELL: "unwell", State.UNKNOWN: "unknown"}
+
+
+def tree(answer: Explanation, width: int = 110) -> str:
+    """The tree: causes branch, evidence stands under its cause behind a dot, what to do behind an arrow."""
+    head = f"{answer.where}: {answer.summary}"
+    lines = textwrap.wrap(head, width, subsequent_indent="  ")
+    if answer.state is State.WELL:
+        lines.append("nothing is wrong with it")
+    return "\n".join([*lines, *_branches(answer.causes, "", width)])
+
+
+def _branches(causes: Sequence[Cause], indent: str, width: int) -> Iterator[str]:
+    for number, cause in enumerate(causes):
+        last = number == len(causes) - 1
+        yield from _cause(cause, indent, last, width)
+
+
+def _cause(cause: Cause, indent: str, last: bool, width: int) -> Iterator[str]:
+    below = indent + ("   " if last else "│  ")
+    inner = below + ("│  " if cause.causes else "   ")
+    yield from _wrapped(cause.says, indent + ("└─ " if last else "├─ "), inner, width)
+    for each in cause.evidence:
+        yield from _wrapped(each, f"{inner}· ", f"{inner}  ", width)
+    if cause.step:
+        yield from _wrapped(cause.step, f"{inner}→ ", f"{inner}  ", width)
+    yield from _branches(cause.causes, below, width)
+
+
+def _wrapped(text: str, first: str, rest: str, width: int) -> Iterator[str]:
+    """Long words, as commands and names are, stay whole."""
+    room = max(width, len(rest) + _NARROWEST)
+    yield from textwrap.wrap(
+        text, room, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    ) or [first.rstrip()]
+
+
+def forest(answers: Iterable[Explanation], width: int = 110) -> str:
+    return "\n\n".join(tree(each, width) for each in answers)
+
+
+def as_json(answer: Explanation) -> dict[str, Any]:
+    """The stable form: fields are only ever added."""
+    return {
+        "subject": answer.subject,
+        "namespace": answer.namespace,
+        "state": str(answer.state),
+        "summary": answer.summary,
+        "causes": [_cause_json(each) for each in answer.causes],
+    }
+
+
+def _cause_json(cause: Cause) -> dict[str, Any]:
+    made: dict[str, Any] = {"says": cause.says}
+    if cause.evidence:
+        made["evidence"] = list(cause.evidence)
+    if cause.step:
+        made["step"] = cause.step
+    if cause.causes:
+        made["causes"] = [_cause_json(each) for each in cause.causes]
+    return made
