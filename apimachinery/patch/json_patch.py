@@ -19,11 +19,15 @@ _FAILURES = (KeyError, IndexError, TypeError, ValueError)
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 
+class FailedTestError(errors.StatusError):
+    """The 422 of a patch of which a ``test`` fails."""
+
+
 def apply(original: Object, patch: Any) -> Object:
     """The patched object; ``original`` is left alone.
 
     Raises StatusError: 400 for what is no JSON patch, 413 for more than ``MAX_OPERATIONS``, 422 for one that does not apply
-    (a path that is missing, a ``test`` that fails).
+    (a path that is missing), FailedTestError for a ``test`` that fails.
     """
     import jsonpatch
     import jsonpointer
@@ -35,6 +39,8 @@ def apply(original: Object, patch: Any) -> Object:
         result = step(document, patch)
     except errors.StatusError:
         raise
+    except jsonpatch.JsonPatchTestFailed as problem:
+        raise _refused(str(problem), FailedTestError) from None
     except (*_FAILURES, jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as problem:
         raise _refused(str(problem)) from None
     if not isinstance(result, dict):
@@ -82,8 +88,8 @@ def _said(value: Any) -> str:
     return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
-def _refused(why: str) -> errors.StatusError:
+def _refused(why: str, kind: type[errors.StatusError] = errors.StatusError) -> errors.StatusError:
     """422 with upstream's one message; ``why`` stays on the exception, for logs."""
-    problem = errors.StatusError(errors.make_status(422, "Invalid", REFUSED, {}))
+    problem = kind(errors.make_status(422, "Invalid", REFUSED, {}))
     problem.add_note(why)
     return problem

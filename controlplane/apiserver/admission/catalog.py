@@ -46,6 +46,8 @@ from controlplane.apiserver.admission.plugins.taint_nodes_by_condition import Ta
 from controlplane.apiserver.admission.pod_security.plugin import PodSecurity
 from controlplane.apiserver.admission.pod_security.policy import settings_from
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.policy.mutating import MutatingAdmissionPolicy
+from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
 from controlplane.apiserver.admission.policy.params import ParamKinds
 from controlplane.apiserver.admission.policy.source import Held
 from controlplane.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
@@ -63,6 +65,7 @@ class Policies:
     held: Callable[[str], Held]
     kinds: ParamKinds
     metrics: PolicyMetrics
+    mutation_metrics: MutationMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,15 @@ def _validating_policies(tools: Tools) -> Plugin:
     held = policies.held("validatingadmissionpolicies.admissionregistration.k8s.io")
     bound = policies.held("validatingadmissionpolicybindings.admissionregistration.k8s.io")
     return ValidatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.metrics)
+
+
+def _mutating_policies(tools: Tools) -> Plugin:
+    policies = tools.policies
+    if policies is None:
+        raise OperatorError("MutatingAdmissionPolicy: there are no policies to follow here")
+    held = policies.held("mutatingadmissionpolicies.admissionregistration.k8s.io")
+    bound = policies.held("mutatingadmissionpolicybindings.admissionregistration.k8s.io")
+    return MutatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.mutation_metrics)
 
 
 def _mutating_webhooks(tools: Tools) -> Plugin:
@@ -174,6 +186,7 @@ CATALOG = (
     Entry("DefaultIngressClass", lambda tools: DefaultIngressClass(tools.listing)),
     Entry("DenyServiceExternalIPs", lambda tools: DenyServiceExternalIPs(), False),
     Entry("PodTopologyLabels", lambda tools: PodTopologyLabels(tools.lookup, tools.features)),
+    Entry("MutatingAdmissionPolicy", _mutating_policies),
     Entry("MutatingAdmissionWebhook", _mutating_webhooks),
     Entry("ValidatingAdmissionPolicy", _validating_policies),
     Entry("ValidatingAdmissionWebhook", _validating_webhooks),
@@ -184,12 +197,6 @@ CATALOG = (
     ),
     Entry("AlwaysDeny", lambda tools: AlwaysDeny(), False),
 )
-_ELSEWHERE = frozenset(
-    {
-        "MutatingAdmissionPolicy",
-    }
-)
-"""Names of upstream's that manifests may mention and that no plugin stands for yet."""
 
 
 def chosen(enabled: Iterable[str] = (), disabled: Iterable[str] = ()) -> frozenset[str]:
@@ -197,7 +204,7 @@ def chosen(enabled: Iterable[str] = (), disabled: Iterable[str] = ()) -> frozens
     on, off = set(enabled), set(disabled)
     known = {entry.name for entry in CATALOG}
     for flag, names in (("--enable-admission-plugins", on), ("--disable-admission-plugins", off)):
-        if unknown := sorted(names - known - _ELSEWHERE):
+        if unknown := sorted(names - known):
             raise OperatorError(f"{flag}: {unknown[0]!r} is none of {', '.join(sorted(known))}")
     if both := sorted(on & off):
         raise OperatorError(f"{both[0]!r} is both in --enable-admission-plugins and in --disable-admission-plugins")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from apimachinery import names
 from apimachinery.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
+from apimachinery.schema.types import StructSchema
 from controlplane.apiserver.authentication.interface import UserInfo
 
 Object = dict[str, Any]
@@ -25,6 +26,10 @@ MakeNamespace = Callable[[str], Awaitable[None]]
 """``await make_namespace(name)``: by the server itself; one that is there already is all right."""
 
 
+def _unknown() -> None:
+    """No schema."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """One version of the resource that a write is about, for those who see or change its objects in that version."""
@@ -37,6 +42,8 @@ class Form:
     """From the version of the request to this one; may give back what it was given. Raises what a conversion raises."""
     revert: Callable[[Object], Awaitable[Object]]
     """From this version to that of the request."""
+    schema: Callable[[], StructSchema | None] = _unknown
+    """What objects look like, where that is known: by it configurations are merged into them."""
 
 
 @dataclass(slots=True)

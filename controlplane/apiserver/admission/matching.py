@@ -185,9 +185,16 @@ class Match:
             return True
         return self.namespaces.matches(await namespaced.labels())
 
+    async def by_labels(self, attributes: Attributes, namespaced: Namespaced) -> bool:
+        """Both selectors. Raises a 404 when only the labels of a namespace could tell, and there is none."""
+        return self.by_object(attributes) and await self.by_namespace(attributes, namespaced)
+
     async def matches(self, attributes: Attributes, namespaced: Namespaced, forms: Sequence[Form] = ()) -> Matched | None:
-        """All together. Raises a 404 when only the labels of a namespace could tell, and there is none."""
+        """All together. Raises as :meth:`by_labels`."""
         found = self.by_rules(attributes, forms)
-        if found is None or not self.by_object(attributes) or not await self.by_namespace(attributes, namespaced):
-            return None
-        return found
+        return found if found is not None and await self.by_labels(attributes, namespaced) else None
+
+    @property
+    def by_name(self) -> bool:
+        """Whether rules name objects."""
+        return any(rule.names for rule in (*self.rules, *self.excluded))

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from prometheus_client import CollectorRegistry
+
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.admission.catalog import Policies
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
 from controlplane.apiserver.admission.policy.params import Object, ParamKind
 from controlplane.apiserver.admission.policy.source import Held
-from controlplane.apiserver.registry.conversion import converted
+from controlplane.apiserver.crd.registration import Registration
 from controlplane.apiserver.registry.store import CACHED, Store
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.storage.interface import ListOptions
@@ -25,7 +28,7 @@ class Parameters:
         key = self._store.key(namespace, name)
         for version in (CACHED, ""):
             try:
-                return converted(await self._store.objects.get(key, version), self._store.strategy).decode()
+                return (await self._store.shown(await self._store.objects.get(key, version))).decode()
             except KeyError:
                 continue
         return None
@@ -36,18 +39,24 @@ class Parameters:
 
 
 class Kinds:
-    """The kinds that are served, in each of their versions."""
+    """The kinds that are served, in each of their versions. ``custom`` knows those of custom resources, once there is one."""
 
     def __init__(self, kinds: Iterable[Strategy], stores: Mapping[str, Store]) -> None:
         self._stores, self._kinds = stores, {kind.info.gvk: kind for kind in kinds}
+        self.custom: Registration | None = None
 
     def find(self, kind: GroupVersionKind) -> ParamKind | None:
         strategy = self._kinds.get(kind)
         if strategy is None:
-            return None
+            store = self.custom.store_of(kind) if self.custom is not None else None
+            return Parameters(store) if store is not None else None
         found = self._stores[strategy.info.gvr.group_resource]
         return Parameters(found if found.strategy is strategy else Store(strategy, found.objects))
 
 
-def policies_of(kinds: Iterable[Strategy], stores: Mapping[str, Store], metrics: PolicyMetrics) -> Policies:
-    return Policies(lambda resource: cast("Held", stores[resource].objects), Kinds(kinds, stores), metrics)
+def policies_of(kinds: Kinds, stores: Mapping[str, Store], metrics: CollectorRegistry) -> Policies:
+    """What they measure is registered with ``metrics``."""
+    checks, mutations = PolicyMetrics(), MutationMetrics()
+    metrics.register(checks)
+    metrics.register(mutations)
+    return Policies(lambda resource: cast("Held", stores[resource].objects), kinds, checks, mutations)

@@ -19,14 +19,13 @@ from component.tasks import Supervisor
 from controlplane.apiserver import chain
 from controlplane.apiserver.admission.catalog import Dial
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
-from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.webhook.wiring import Webhooks
 from controlplane.apiserver.assembly import aggregation, custom_resources, identity, paths, resource_metrics, resources, storage
 from controlplane.apiserver.assembly.admission import chain_for, webhooks_in
 from controlplane.apiserver.assembly.auditing import auditing
 from controlplane.apiserver.assembly.authorizers import Authorizers, Sources
 from controlplane.apiserver.assembly.flow_control import Note, seats_for
-from controlplane.apiserver.assembly.policies import policies_of
+from controlplane.apiserver.assembly.policies import Kinds, policies_of
 from controlplane.apiserver.assembly.reloading import LOOK_SECONDS, ConfigFile
 from controlplane.apiserver.assembly.remote import Remote, dialler, remote
 from controlplane.apiserver.assembly.roles import RoleIndex
@@ -285,9 +284,8 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     components = ComponentStatuses(_probes(base.backend))
     metrics = AdmissionMetrics()
     base.metrics.collectors.register(metrics)
-    checks = PolicyMetrics()
-    base.metrics.collectors.register(checks)
-    policies = policies_of(base.kinds, stores, checks)
+    kinds = Kinds(base.kinds, stores)
+    policies = policies_of(kinds, stores, base.metrics.collectors)
     base.metrics.collectors.register(live.webhooks.metrics)
     admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies, live.webhooks)
     serves = (live.watches, streams, components, admission, config.features)
@@ -298,6 +296,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     )
     definitions = stores[DEFINITIONS]
     custom = custom_resources.registration_for(definitions, base.caches, around, supervisor, alone=base.backend.exclusive)
+    kinds.custom = custom
     custom_resources.register(custom, live.aggregation.registration)
     for computed in resource_metrics.made(config, stores, live.kubelets):
         table[computed.info.gvr] = routes_of(Scope(computed, schemas, admission, authorizer), live.watches)

@@ -15,6 +15,7 @@ from apimachinery.gvk import GroupVersionKind
 from component import logs
 from controlplane.apiserver.crd.definition import Definition, Version, parse, schema_of
 from controlplane.apiserver.crd.resource import CustomResource, Surroundings
+from controlplane.apiserver.crd.store import CustomStore
 from controlplane.apiserver.crd.strategy import PATCHES
 from controlplane.apiserver.discovery import Listed, SubresourceInfo
 from controlplane.apiserver.openapi.custom import Kind
@@ -51,6 +52,7 @@ class Registration:
         self._parsed: dict[str, Definition] = {}  # by key, as long as the revision is the same
         self._resources: dict[str, CustomResource] = {}  # by name
         self._published: tuple[int, list[Published]] = (-1, [])
+        self._by_kind: tuple[list[Published], dict[GroupVersionKind, str]] = ([], {})
         self._on_change: list[Callable[[], None]] = []
         self._described: tuple[list[Published], list[Kind]] = ([], [])
 
@@ -97,6 +99,15 @@ class Registration:
             ]
             self._published = self.revision, made
         return self._published[1]
+
+    def store_of(self, kind: GroupVersionKind) -> CustomStore | None:
+        """The objects of a kind that is served, in its version."""
+        published = self.published()
+        if self._by_kind[0] is not published:
+            self._by_kind = published, {each.listed.info.gvk: each.definition.name for each in published}
+        name = self._by_kind[1].get(kind)
+        resource = self.resource(name) if name is not None else None
+        return resource.store(kind.version) if resource is not None else None
 
     def listed(self) -> list[Listed]:
         """For discovery."""

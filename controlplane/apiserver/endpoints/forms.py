@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from apimachinery.gvk import GroupVersionKind
-from apimachinery.schema import Schemas, check
+from apimachinery.schema import Schemas, StructSchema, check
 from controlplane.apiserver.admission.interface import Form
 from controlplane.apiserver.registry.strategy import Strategy
 
@@ -21,13 +21,15 @@ def forms_of(
     """``own`` first, then those of ``siblings`` that have the ``subresource``. ``kind`` is what ``own`` takes there."""
     whole = kind == own.info.gvk
     settle = _settle(own if whole else None, kind, schemas) if whole or schemas.has(kind) else _leave
-    forms = [Form(own.info.gvr, kind, settle, _same, _same)]
+    forms = [Form(own.info.gvr, kind, settle, _same, _same, _schema(own if whole else None, kind, schemas))]
     for other in siblings:
         theirs = _kind_at(other, subresource, whole)
         if theirs is None:
             continue
         there, back = (_conversion(own, other), _conversion(other, own)) if whole else (_same, _same)
-        forms.append(Form(other.info.gvr, theirs, _settle(other if whole else None, theirs, schemas), there, back))
+        strategy = other if whole else None
+        described = _schema(strategy, theirs, schemas)
+        forms.append(Form(other.info.gvr, theirs, _settle(strategy, theirs, schemas), there, back, described))
     return tuple(forms)
 
 
@@ -58,6 +60,11 @@ def _settle(strategy: Strategy | None, kind: GroupVersionKind, schemas: Schemas)
 def conversion(given: Strategy, wanted: Strategy) -> Callable[[Object], Object]:
     """From the one version to the other, by way of the stored one."""
     return lambda obj: wanted.from_stored(given.to_stored(obj))
+
+
+def _schema(strategy: Strategy | None, kind: GroupVersionKind, schemas: Schemas) -> Callable[[], StructSchema | None]:
+    own = strategy.own_schema if strategy is not None else None
+    return own if own is not None else lambda: schemas.of(kind) if schemas.has(kind) else None
 
 
 def _leave(obj: Object) -> None:

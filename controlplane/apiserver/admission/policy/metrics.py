@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from component.histogram import Times
 
-_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 _LABELS = ("policy", "policy_binding", "error_type", "enforcement_action")
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 _PREFIX = "apiserver_validating_admission_policy_check"
@@ -22,7 +22,7 @@ class PolicyMetrics(Collector):
         key = (policy, binding, error_type, action)
         times = self._checks.get(key)
         if times is None:
-            times = self._checks[key] = Times(_BUCKETS)
+            times = self._checks[key] = Times(BUCKETS)
         times.add(seconds)
 
     def collect(self) -> Iterator[Metric]:

@@ -23,12 +23,20 @@ _OPERATION = object_of("JSONPatch", {"op": STRING, "path": STRING, "from": STRIN
 
 
 def compile_mutation(compiler: Compiler, expression: str, patch_type: str) -> Expression:
-    """Raises CompileError."""
+    """Raises CompileError. One whose types do not fit their places compiles, and has no value, as upstream finds it later."""
     environment = compiler.mutating()
     types = _Types()
     program = environment.parse(expression, types.note)
     _check(compiler, expression, patch_type, types.used)
     return Expression(expression, None, types.problem) if types.problem else Expression(expression, program)
+
+
+def stored_mutation(compiler: Compiler, expression: str, patch_type: str) -> Expression:
+    """As :func:`compile_mutation`, for one that is in force whether it compiles or not."""
+    try:
+        return compile_mutation(compiler, expression, patch_type)
+    except CompileError as error:
+        return Expression(expression, None, str(error))
 
 
 def _check(compiler: Compiler, expression: str, patch_type: str, used: Mapping[str, set[str]]) -> None:
@@ -80,9 +88,8 @@ class _Types:
         for each in (value,) if value.id in self._names else _written(value):
             found = self._names.get(each.id, expected)
             if found != expected:
-                self.problem = (
-                    f'unexpected type name "{found}", expected "{expected}", which matches field name path from root Object type'
-                )
+                names = f'unexpected type name "{found}", expected "{expected}"'
+                self.problem = f"type mismatch: {names}, which matches field name path from root Object type"
 
 
 def _written(value: Any) -> Iterator[Any]:

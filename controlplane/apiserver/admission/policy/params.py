@@ -33,17 +33,21 @@ class ParamKinds(Protocol):
         ...
 
 
+def served(kinds: ParamKinds, kind: GroupVersionKind) -> ParamKind:
+    """Raises ParamError for a kind that is not."""
+    found = kinds.find(kind)
+    if found is None:
+        raise ParamError(f"failed to find resource referenced by paramKind: '{kind.api_version}, Kind={kind.kind}'")
+    return found
+
+
 async def collect(
     kinds: ParamKinds, kind: GroupVersionKind | None, reference: Object | None, namespace: str
 ) -> Sequence[Object | None]:
     """``namespace`` is that of the write. Raises ParamError."""
-    if kind is None:
+    if kind is None or reference is None:
         return [None]
-    found = kinds.find(kind)
-    if found is None:
-        raise ParamError(f"failed to find resource referenced by paramKind: '{_shown(kind)}'")
-    if reference is None:
-        return [None]
+    found = served(kinds, kind)
     given = reference.get("namespace") or ""
     if given and not found.namespaced:
         raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
@@ -59,7 +63,3 @@ async def collect(
     if not params and reference.get("parameterNotFoundAction") == "Deny":
         raise ParamError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return params
-
-
-def _shown(kind: GroupVersionKind) -> str:
-    return f"{kind.api_version}, Kind={kind.kind}"

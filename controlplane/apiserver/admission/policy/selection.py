@@ -9,7 +9,7 @@ from controlplane.apiserver.admission.interface import Attributes, Lookup
 from controlplane.apiserver.admission.matching import Matched, Namespaced
 from controlplane.apiserver.admission.policy import params, view
 from controlplane.apiserver.admission.policy.evaluation import Answers
-from controlplane.apiserver.admission.policy.source import Binding, Hook
+from controlplane.apiserver.admission.policy.source import Binding, Candidate, Hook
 from controlplane.apiserver.authorization.interface import Authorizer
 
 Object = dict[str, Any]
@@ -48,13 +48,19 @@ class Review:
         self.answers = Answers(self.attributes.user, self.authorizer)
         self.namespaced = Namespaced(self.attributes, self.lookup)
 
-    async def matched(self, hook: Hook[E]) -> Matched | None:
-        """Raises ConfigurationError."""
-        attributes = self.attributes
+    async def selected(self, hook: Hook[E]) -> bool:
+        """Whether the selectors of a policy whose rules match do so, too.
+
+        Raises ConfigurationError, also for one whose kind of parameters is not served, whatever its bindings say.
+        """
         try:
-            return await hook.match.matches(attributes, self.namespaced, attributes.forms() if attributes.forms else ())
-        except errors.StatusError as problem:
+            if not await hook.match.by_labels(self.attributes, self.namespaced):
+                return False
+            if hook.param_kind is not None:
+                params.served(self.kinds, hook.param_kind)
+        except (errors.StatusError, params.ParamError) as problem:
             raise ConfigurationError("", problem) from None
+        return True
 
     async def bound(self, binding: Binding) -> bool:
         """Raises ConfigurationError."""
@@ -87,6 +93,10 @@ class Review:
             self._versions[form.kind] = made[0], made[1]
         return self._versions[form.kind]
 
+    def changed(self) -> None:
+        """The object is another one now."""
+        self._versions.clear()
+
     async def values(self, invocation: Invocation[E]) -> Object:
         """The variables of the policy's expressions. Raises StatusError for a namespace that is not there."""
         attributes, matched = self.attributes, invocation.matched
@@ -96,20 +106,20 @@ class Review:
         return {**view.values_of(attributes, request, namespace, obj, old), "params": invocation.param}
 
 
-async def each_of(review: Review, hook: Hook[E]) -> AsyncIterator[Invocation[E] | ConfigurationError]:
+async def each_of(review: Review, candidate: Candidate[E]) -> AsyncIterator[Invocation[E] | ConfigurationError]:
     """What a write meets of one policy, in the order of its bindings."""
+    hook = candidate.hook
     try:
-        matched = await review.matched(hook)
+        if not await review.selected(hook):
+            return
     except ConfigurationError as problem:
         yield problem
-        return
-    if matched is None:
         return
     for binding in hook.bindings:
         try:
             if not await review.bound(binding):
                 continue
-            found = await review.invocations(hook, binding, matched)
+            found = await review.invocations(hook, binding, candidate.matched)
         except ConfigurationError as problem:
             yield problem
             continue

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from apimachinery.gvk import GroupVersion, GroupVersionKind
-from controlplane.apiserver.admission.matching import Match
+from controlplane.apiserver.admission.interface import Attributes
+from controlplane.apiserver.admission.matching import Match, Matched
 
 Object = dict[str, Any]
 E = TypeVar("E")
+_REMEMBERED = 4096  # kinds of writes whose policies are known; a server with all its kinds has some hundreds
 
 
 class Entry(Protocol):
@@ -52,19 +54,45 @@ class Hook(Generic[E]):
         return self.spec.get("failurePolicy") != "Ignore"
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[E]):
+    """A policy whose rules are about a write."""
+
+    hook: Hook[E]
+    matched: Matched
+
+
 class Source(Generic[E]):
     def __init__(self, policies: Held, bindings: Held, compile_policy: Callable[[Object], E]) -> None:
         self._policies, self._bindings, self._compile = policies, bindings, compile_policy
         self._at = (-1, -1)
         self._hooks: tuple[Hook[E], ...] = ()
         self._compiled: dict[tuple[str, int], E] = {}
+        self._known: dict[Any, tuple[tuple[Hook[E], Matched | None], ...]] = {}
+
+    def candidates(self, attributes: Attributes) -> Sequence[Candidate[E]]:
+        """By rules alone, of which the answer is the same for all writes of one kind, but for rules that name objects."""
+        hooks = self.hooks()
+        if not hooks:
+            return ()
+        forms = tuple(attributes.forms()) if attributes.forms is not None else ()
+        key = (attributes.operation, attributes.gvr, attributes.subresource, bool(attributes.namespace), attributes.kind, forms)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            asked = ((hook, None if hook.match.by_name else hook.match.by_rules(attributes, forms)) for hook in hooks)
+            known = tuple((hook, found) for hook, found in asked if found is not None or hook.match.by_name)
+            self._known[key] = known
+        pairs = ((hook, found or hook.match.by_rules(attributes, forms)) for hook, found in known)
+        return [Candidate(hook, found) for hook, found in pairs if found is not None]
 
     def hooks(self) -> Sequence[Hook[E]]:
         """Policies that are bound."""
         at = (self._policies.changed, self._bindings.changed)
         if at != self._at:
             self._read()
-            self._at = at
+            self._at, self._known = at, {}
         return self._hooks
 
     def _read(self) -> None:

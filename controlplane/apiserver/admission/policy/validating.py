@@ -26,14 +26,14 @@ class ValidatingAdmissionPolicy(Validating):
         self._lookup, self._authorizer, self._kinds, self._metrics = lookup, authorizer, kinds, metrics
 
     def handles(self, attributes: Attributes) -> bool:
-        return bool(self._source.hooks()) and not is_exempt(attributes)
+        return bool(self._source.candidates(attributes)) and not is_exempt(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         from controlplane.apiserver.admission.policy.selection import Review
         from controlplane.apiserver.admission.policy.verdict import judge
 
         review = Review(attributes, self._lookup, self._authorizer, self._kinds)
-        await judge(review, self._source.hooks(), self._metrics)
+        await judge(review, self._source.candidates(attributes), self._metrics)
 
 
 def _compiled(policy: Object) -> "Validator":

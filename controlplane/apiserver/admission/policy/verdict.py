@@ -13,7 +13,7 @@ from apimachinery import errors
 from controlplane.apiserver.admission.interface import Attributes, refuse
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics, error_type
 from controlplane.apiserver.admission.policy.selection import ConfigurationError, Invocation, Review, each_of
-from controlplane.apiserver.admission.policy.source import Hook
+from controlplane.apiserver.admission.policy.source import Candidate
 from controlplane.apiserver.admission.policy.validator import INVALID, Decision, Result, Validator
 
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
@@ -76,11 +76,12 @@ class _Verdict:
         self.notes = {}
 
 
-async def judge(review: Review, hooks: Sequence[Hook[Validator]], metrics: PolicyMetrics) -> None:
+async def judge(review: Review, candidates: Sequence[Candidate[Validator]], metrics: PolicyMetrics) -> None:
     """Raises the StatusError of the first denial, after all policies have been evaluated."""
     verdict = _Verdict(review.attributes, metrics)
-    for hook in hooks:
-        async for found in each_of(review, hook):
+    for candidate in candidates:
+        hook = candidate.hook
+        async for found in each_of(review, candidate):
             try:
                 if isinstance(found, ConfigurationError):
                     raise found

@@ -4,39 +4,22 @@ When one changes the object, the whole chain sees it a second time (``admission.
 to be asked again when somebody after them has changed something. None is asked for the first time in the second round.
 """
 
-from dataclasses import dataclass, field
-
 import orjson
 
 from apimachinery import errors
 from apimachinery.errors import StatusError
-from apimachinery.patch import json_patch, managers
+from apimachinery.patch import json_patch
 from controlplane.apiserver.admission.interface import Attributes, Form, Object
+from controlplane.apiserver.admission.managed_fields import keep_managers
 from controlplane.apiserver.admission.matching import is_exempt
+from controlplane.apiserver.admission.reinvocation import Memory
 from controlplane.apiserver.admission.webhook.calls import Caller, CallFailedError, Versions, closed
 from controlplane.apiserver.admission.webhook.hooks import Candidate, Hook, Source
 from controlplane.apiserver.admission.webhook.review import JSON_PATCH, Answer, parsed
 
 NAME = "MutatingAdmissionWebhook"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
-_UNREADABLE = (
-    ".metadata.managedFields was in an invalid state after admission; "
-    "this could be caused by an outdated mutating admission controller; please fix your requests"
-)
 _PATCH = "patch.webhook.admission.k8s.io/"
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What the second round has to know of the first: upstream's ``webhookReinvokeContext``."""
-
-    output: bytes = b""
-    asked: set[str] = field(default_factory=set)  # that want to be asked again after a change
-    due: set[str] = field(default_factory=set)
-
-    def changed(self) -> None:
-        self.due |= self.asked
-        self.asked = set()
 
 
 class MutatingAdmissionWebhook:
@@ -53,9 +36,7 @@ class MutatingAdmissionWebhook:
 
     async def mutate(self, attributes: Attributes) -> None:
         again = attributes.reinvocation.under_way
-        memory = attributes.reinvocation.memory.setdefault(NAME, _Memory())
-        if again and memory.asked and _encoded(attributes.obj) != memory.output:  # by plugins of our own, in their second round
-            memory.changed()
+        memory = Memory.begin(attributes, NAME)
         try:
             namespaced = self._caller.namespaced(attributes)
             for candidate in self._source.candidates(attributes):
@@ -64,10 +45,9 @@ class MutatingAdmissionWebhook:
                     continue
                 await self._ask(candidate, attributes, shown, memory)
         finally:
-            if memory.asked:  # nobody else is told of changes
-                memory.output = _encoded(attributes.obj)
+            memory.end(attributes)
 
-    async def _ask(self, candidate: Candidate, attributes: Attributes, shown: Versions, memory: _Memory) -> None:
+    async def _ask(self, candidate: Candidate, attributes: Attributes, shown: Versions, memory: Memory) -> None:
         hook = candidate.hook
         where = f"round_{int(attributes.reinvocation.under_way)}_index_{candidate.index}"
         changed = False
@@ -88,10 +68,6 @@ class MutatingAdmissionWebhook:
             memory.asked.add(hook.uid)
 
 
-def _encoded(obj: Object | None) -> bytes:
-    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
-
-
 async def _apply(candidate: Candidate, attributes: Attributes, shown: Object | None, answer: Answer, where: str) -> bool:
     """Put what the patch makes of the object in its place; whether that changed anything. Raises StatusError."""
     hook, form = candidate.hook, candidate.matched.form or _own(attributes)
@@ -110,7 +86,7 @@ async def _apply(candidate: Candidate, attributes: Attributes, shown: Object | N
             form.settle(made)
     except ValueError as problem:
         raise errors.internal(str(problem)) from None
-    _keep_managers(made, shown, attributes.warnings)
+    keep_managers(made, shown, attributes.warnings)
     changed = made != shown
     if attributes.audits_bodies:
         said = {"configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": JSON_PATCH}
@@ -120,17 +96,6 @@ async def _apply(candidate: Candidate, attributes: Attributes, shown: Object | N
         attributes.obj.clear()
         attributes.obj.update(own)
     return changed
-
-
-def _keep_managers(made: Object, shown: Object, warnings: list[str]) -> None:
-    """Those that nobody could read are put back."""
-    meta, before = made.get("metadata") or {}, (shown.get("metadata") or {}).get("managedFields")
-    if meta.get("managedFields") == before or managers.decode(meta.get("managedFields")) is not None:
-        return
-    warnings.append(_UNREADABLE)
-    meta.pop("managedFields", None)
-    if before is not None:
-        meta["managedFields"] = before
 
 
 def _own(attributes: Attributes) -> Form | None:

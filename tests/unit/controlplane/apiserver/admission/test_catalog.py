@@ -11,6 +11,7 @@ from component.errors import OperatorError
 from controlplane.apiserver.admission.catalog import CATALOG, Policies, Tools, chosen, plugins
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
+from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
 from controlplane.apiserver.admission.webhook.wiring import Webhooks, users_from
 from controlplane.apiserver.authentication.interface import UserInfo
 from controlplane.apiserver.authorization.interface import Attributes as Question
@@ -53,7 +54,7 @@ def tools(objects: dict[tuple[str, str, str], Object] | None = None, **settings:
     async def write_status(*_: Any) -> None:
         raise AssertionError
 
-    policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics())
+    policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics(), MutationMetrics())
     webhooks = Webhooks(lambda resource: Nothing(), lambda users: HookClients(ClusterServices(lookup), users))
     return Tools(lookup, listing, Signers(), write_status, settings, policies=policies, webhooks=webhooks)
 
