@@ -1,4 +1,4 @@
-"""Expressions compiled against declared variables and evaluated within bounds. The only module that touches the library.
+"""Expressions compiled against declared variables and evaluated within bounds.
 
     environment = Environment({"claims": MAP, "user": USER_INFO})
     program = environment.compile("claims.sub.startsWith('a')", BOOL)      # raises CompileError
@@ -17,10 +17,8 @@ from functools import cached_property
 from typing import Any
 
 import orjson
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_encoders, ext_optional, ext_strings
 
-from apimachinery.cel import cost, library, literals, rewrite, shapes, values
+from apimachinery.cel import cost, engine, library, literals, rewrite, shapes, values
 from apimachinery.cel.ast import Comprehension, CreateMap, Ident, Node, Select, children, read
 from apimachinery.cel.library.declare import Overload
 
@@ -55,31 +53,31 @@ class Kind:
     """A type that variables and results can have. ``fields`` are those of an object: None allows any."""
 
     name: str
-    type: Any
+    type_name: engine.TypeName
     fields: "Mapping[str, Kind] | None" = field(default=None, compare=False)
 
 
-ANY = Kind("any", cel.Type.DYN)
-BOOL = Kind("bool", cel.Type.BOOL)
-BYTES = Kind("bytes", cel.Type.BYTES)
-DOUBLE = Kind("double", cel.Type.DOUBLE)
-INT = Kind("int", cel.Type.INT)
-STRING = Kind("string", cel.Type.STRING)
-MAP = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
-STRINGS = Kind("list", cel.Type.List(cel.Type.STRING))
-LISTS = Kind("map", cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.STRING)))
+ANY = Kind("any", "DYN")
+BOOL = Kind("bool", "BOOL")
+BYTES = Kind("bytes", "BYTES")
+DOUBLE = Kind("double", "DOUBLE")
+INT = Kind("int", "INT")
+STRING = Kind("string", "STRING")
+MAP = Kind("map", ("Map", "STRING", "DYN"))
+STRINGS = Kind("list", ("List", "STRING"))
+LISTS = Kind("map", ("Map", "STRING", ("List", "STRING")))
 """A map of lists of text, such as ``extra``."""
-QUANTITY = Kind("kubernetes.Quantity", cel.Type(values.QUANTITY))
-SEMVER = Kind("kubernetes.Semver", cel.Type(values.SEMVER))
-AUTHORIZER = Kind(values.AUTHORIZER, cel.Type(values.AUTHORIZER))
-RESOURCE_CHECK = Kind(values.RESOURCE_CHECK, cel.Type(values.RESOURCE_CHECK))
+QUANTITY = Kind("kubernetes.Quantity", values.QUANTITY)
+SEMVER = Kind("kubernetes.Semver", values.SEMVER)
+AUTHORIZER = Kind(values.AUTHORIZER, values.AUTHORIZER)
+RESOURCE_CHECK = Kind(values.RESOURCE_CHECK, values.RESOURCE_CHECK)
 """Their values are made by ``library.quantity.make`` and ``library.semver.make``, ``library.authz``."""
 
 
 def typed(shape: shapes.Shape) -> Kind:
     """A variable with an object type of the environment's own pool."""
     name = shapes.type_name(shape)
-    return Kind(name, cel.Type(name))
+    return Kind(name, name)
 
 
 def of_type(found: Any) -> Kind:
@@ -89,7 +87,7 @@ def of_type(found: Any) -> Kind:
 
 def structure(name: str, fields: Mapping[str, Kind]) -> Kind:
     """An object of which an expression may name these fields and no others. Values are maps; absent keys are absent fields."""
-    return Kind(name, cel.Type.DYN, fields)
+    return Kind(name, "DYN", fields)
 
 
 class Environment:
@@ -97,17 +95,12 @@ class Environment:
 
     def __init__(self, variables: Mapping[str, Kind], *, pool: Any = None, mutations: bool = False) -> None:
         self._variables = dict(variables)
+        cel = engine.cel()
         self._env = cel.NewEnv(
             descriptor_pool=values.POOL if pool is None else pool,
             config=cel.NewEnvConfigFromYaml(_MUTATIONS if mutations else _CONFIGURATION),
-            variables={name: kind.type for name, kind in variables.items()},
-            extensions=[
-                ext_optional.ExtOptional(),
-                ext_strings.ExtStrings(),
-                ext_encoders.ExtEncoders(),
-                ext_bindings.ExtBindings(),
-                cel.CelExtension("kubernetes", _extended(library.BESIDE_OTHERS)),
-            ],
+            variables={name: engine.type_of(kind.type_name) for name, kind in variables.items()},
+            extensions=[*engine.extensions(), cel.CelExtension("kubernetes", _extended(library.BESIDE_OTHERS))],
             function_impls=library.MUTATION_IMPLEMENTATIONS if mutations else library.IMPLEMENTATIONS,
         )
 
@@ -129,7 +122,7 @@ class Environment:
             raise CompileError(f"compilation failed: {problem}")
         _check_fields(tree, self._variables)
         found = compiled.return_type()
-        if results and found != cel.Type.DYN and not any(_is(found, wanted) for wanted in results):
+        if results and found != engine.type_of("DYN") and not any(_is(found, wanted) for wanted in results):
             wanted = " or ".join(dict.fromkeys(each.name for each in results))
             raise CompileError(f"must evaluate to {wanted}")
         replaced = library.maps.renamed(written)
@@ -161,11 +154,12 @@ class Environment:
             change(node)
 
         changed = rewrite.rewritten(written, each)
-        return Program(expression, self._env.deserialize(changed), read(changed), cel.Type.DYN)
+        return Program(expression, self._env.deserialize(changed), read(changed), engine.type_of("DYN"))
 
 
 def _extended(overloads: Iterable[Overload]) -> list[Any]:
     """Overloads that are declared with what they call."""
+    cel = engine.cel()
     functions: dict[str, list[Any]] = {}
     for each in overloads:
         made = cel.Overload(
@@ -181,7 +175,7 @@ def _extended(overloads: Iterable[Overload]) -> list[Any]:
 
 def _is(found: Any, wanted: Kind) -> bool:
     """A list of anything may turn out to be a list of text."""
-    name, wish = found.name(), wanted.type.name()
+    name, wish = found.name(), engine.type_of(wanted.type_name).name()
     return bool(name == wish or wish == "DYN" or (name.partition("<")[0] == wish.partition("<")[0] and "DYN" in name))
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cel_expr_python import cel
-
 from apimachinery.cel import shapes
 from apimachinery.cel.ast import Comprehension, Node
 from apimachinery.cel.environment import ANY, BOOL, BYTES, DOUBLE, INT, STRING, CompileError, Environment, Kind, typed
@@ -103,16 +101,15 @@ def _scope(declared: Declared) -> dict[str, estimate.Size]:
 
 
 _KINDS = {"bool": BOOL, "bytes": BYTES, "double": DOUBLE, "int": INT, "string": STRING}
-_TIMES = {"timestamp": cel.Type.TIMESTAMP, "duration": cel.Type.DURATION}
+_TIMES = {"timestamp": "TIMESTAMP", "duration": "DURATION"}
 
 
 def _kind(shape: Shape) -> Kind:
     if shape.kind == "object":
         return typed(shape)
     if shape.kind in ("list", "map"):
-        inner = _kind(shape.element).type if shape.element is not None else cel.Type.DYN
-        made = cel.Type.List(inner) if shape.kind == "list" else cel.Type.Map(cel.Type.STRING, inner)
-        return Kind(shape.kind, made)
+        inner = _kind(shape.element).type_name if shape.element is not None else "DYN"
+        return Kind(shape.kind, ("List", inner) if shape.kind == "list" else ("Map", "STRING", inner))
     if shape.kind in _TIMES:
         return Kind(shape.kind, _TIMES[shape.kind])
     return _KINDS.get(shape.kind, ANY)

@@ -38,7 +38,7 @@ def policy(**more: Any) -> Object:
 
 
 def mutation(**more: Any) -> Object:
-    patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
+    patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSONPatch{op: "test", path: "/kind", value: "Pod"}]'}}
     spec = {"matchConstraints": {"resourceRules": [EVERY]}, "mutations": [patch], "reinvocationPolicy": "Never"}
     return {"spec": {**spec, **more}}
 
