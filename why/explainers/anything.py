@@ -2,7 +2,7 @@
 
 from apimachinery.meta import Object, conditions_of, is_deleting, name_of, namespace_of
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import condition_text, flag, subject, warnings
 
@@ -13,8 +13,7 @@ _BAD = frozenset({"Failed", "Degraded", "Stalled", "Error", "Terminating"})
 def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     where = (subject(obj), namespace_of(obj))
     if is_deleting(obj):
-        held = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(*where, State.UNWELL, "Terminating", tuple(held))
+        return terminating(obj)
     told = [each for each in conditions_of(obj) if each.get("type") in _GOOD | _BAD]
     bad = [each for each in told if (each.get("status") == "True") is (each.get("type") in _BAD)]
     if bad:

@@ -1,13 +1,16 @@
 """APIServices that are not available: the Service behind them, its endpoints, or what the aggregator says."""
 
-from apimachinery.meta import Object, get_condition, name_of
+from apimachinery.meta import Object, get_condition, is_deleting, name_of
 from why.cause import Cause, Explanation, State
 from why.explainers import service as services
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import condition_text, subject
 
 
 def explain(snapshot: Snapshot, obj: Object) -> Explanation:
+    if is_deleting(obj):
+        return terminating(obj)
     condition = get_condition(obj, "Available")
     if condition is not None and condition.get("status") == "True":
         return Explanation(subject(obj), "", State.WELL, f"available ({condition.get('reason') or 'no reason'})")

@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, is_deleting, name_of, namespace_of
 from why.cause import Cause, Explanation, State
 from why.explainers import job as jobs
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import ago, few, flag, latest, subject
 
@@ -15,8 +15,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     last = ago(snapshot, status.get("lastScheduleTime"))
     summary = f"schedule {spec.get('schedule')!r}, last run {last + ' ago' if last else 'never'}"
     if is_deleting(obj):
-        held = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(held))
+        return terminating(obj)
     causes: list[Cause] = []
     if spec.get("suspend"):
         step = f'kubectl patch cronjob {name_of(obj)}{flag(obj)} -p \'{{"spec":{{"suspend":false}}}}\''

@@ -2,7 +2,7 @@
 
 from apimachinery.meta import Object, conditions_of, get_condition, is_deleting, name_of
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import held_by_finalizers
 from why.snapshot import Snapshot
 from why.words import condition_text, subject
 

@@ -2,7 +2,7 @@
 
 from apimachinery.meta import Object, is_deleting, name_of, namespace_of
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.explainers.workload import create_failures, not_observed, pod_causes
 from why.snapshot import Snapshot
 from why.words import flag, latest, pairs, subject
@@ -15,8 +15,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     wrong = int(status.get("numberMisscheduled") or 0)
     summary = f"{ready} of {wanted} pods ready, {updated} up to date"
     if is_deleting(obj):
-        causes = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(causes))
+        return terminating(obj)
     unseen = not_observed(snapshot, obj)
     failures = create_failures(snapshot, obj)
     below, broken = pod_causes(snapshot, snapshot.owned(obj, "Pod")) if ready < wanted else ([], False)

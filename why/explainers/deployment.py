@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, annotation, get_condition, is_deleting, name_of, namespace_of
 from why.cause import Cause, Explanation, State
 from why.explainers import replicaset
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.explainers.workload import create_failures, not_observed
 from why.snapshot import Snapshot
 from why.words import condition_text, flag, subject
@@ -18,8 +18,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     total = int(status.get("replicas") or 0)
     summary = f"{available} of {wanted} pods available, {updated} up to date"
     if is_deleting(obj):
-        causes = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(causes))
+        return terminating(obj)
     unseen = not_observed(snapshot, obj)
     if available >= wanted and updated >= wanted and total <= updated and not unseen:
         return Explanation(subject(obj), namespace_of(obj), State.WELL, summary)

@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, get_condition, is_deleting, namespace_of
 from why.cause import Cause, Explanation, State
 from why.explainers import apiservice
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import condition_text, subject, warnings
 
@@ -23,8 +23,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     now, wanted = int(status.get("currentReplicas") or 0), int(status.get("desiredReplicas") or 0)
     summary = f"scales {name}: {now} replicas, {wanted} wanted (from {spec.get('minReplicas', 1)} to {spec.get('maxReplicas')})"
     if is_deleting(obj):
-        held = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(held))
+        return terminating(obj)
     causes = []
     able, active, limited = (get_condition(obj, kind) for kind in ("AbleToScale", "ScalingActive", "ScalingLimited"))
     if able is None and active is None:

@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, get_condition, is_deleting, name_of, namespace_of
 from apimachinery.objects import pods
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import remaining
 from why.explainers.workload import create_failures, pod_causes
 from why.snapshot import Snapshot
 from why.words import condition_text, flag, short, subject
@@ -27,7 +27,7 @@ def _judge(snapshot: Snapshot, obj: Object) -> tuple[State, str, list[Cause]]:
     done = f"{succeeded} of {wanted} pods succeeded" if wanted is not None else f"{succeeded} pods succeeded"
     summary = f"{done}, {active} active, {failed} failed"
     if is_deleting(obj):
-        return State.UNWELL, "Terminating", held_by_finalizers(obj) or [Cause("it is about to go")]
+        return State.UNWELL, "Terminating", remaining(obj)
     over = get_condition(obj, "Failed")
     if over is not None and over.get("status") == "True":
         causes, _ = pod_causes(snapshot, [pod for pod in snapshot.owned(obj, "Pod") if pods.phase(pod) == "Failed"])

@@ -1,11 +1,13 @@
 """Nodes: whether the kubelet still reports, what it reports, and what keeps pods off."""
 
-from apimachinery.meta import Object, get_condition, name_of
-from apimachinery.objects import nodes
+from apimachinery.meta import Object, get_condition, is_deleting, key_of, name_of
+from apimachinery.objects import nodes, pods
+from why.budgets import blocking
 from why.cause import Cause, Explanation, State
+from why.explainers.deletion import terminating
 from why.scheduling import taint_text
 from why.snapshot import Snapshot, moment
-from why.words import ago, condition_text, for_time, subject, warnings
+from why.words import ago, condition_text, few, flag, for_time, subject, warnings
 
 _PRESSURES = {
     "MemoryPressure": "free memory on the node: the kubelet evicts pods and takes no BestEffort ones",
@@ -14,6 +16,7 @@ _PRESSURES = {
     "NetworkUnavailable": "check the network plugin's pods on the node",
 }
 _LEASE_SECONDS = 40
+_SHOWN = 10
 _CLOUD = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
@@ -24,6 +27,8 @@ def is_answering(node: Object) -> bool:
 
 
 def explain(snapshot: Snapshot, node: Object) -> Explanation:
+    if is_deleting(node):
+        return terminating(node)
     ready = get_condition(node, "Ready")
     causes: list[Cause] = []
     if ready is None:
@@ -42,6 +47,7 @@ def explain(snapshot: Snapshot, node: Object) -> Explanation:
     broken = bool(causes)
     if nodes.is_unschedulable(node):
         causes.append(Cause("it is cordoned: no new pods are placed on it", step=f"kubectl uncordon {name_of(node)}"))
+        causes += _drain(snapshot, node)
     causes += _taints(node)
     if broken:
         causes[0] = Cause(causes[0].says, (*causes[0].evidence, *warnings(snapshot, node)), causes[0].step)
@@ -49,6 +55,20 @@ def explain(snapshot: Snapshot, node: Object) -> Explanation:
     since = for_time(snapshot, (ready or {}).get("lastTransitionTime"))
     state = State.UNWELL if causes and (broken or nodes.is_unschedulable(node)) else State.WELL
     return Explanation(subject(node), "", state, f"{status}{since}", tuple(causes))
+
+
+def _drain(snapshot: Snapshot, node: Object) -> list[Cause]:
+    """Pods of a cordoned node that no eviction moves, because a budget lets none go."""
+    found = []
+    for pod in snapshot.all("Pod"):
+        if pods.node_name(pod) != name_of(node) or not pods.is_active(pod) or pods.is_mirror(pod):
+            continue
+        names = blocking(snapshot, pod)
+        if names:
+            step = f"pybernetes why pdb/{names[0]}{flag(pod)}"
+            says = f"a drain waits for {key_of(pod)}: poddisruptionbudget/{few(names)} allows no disruption"
+            found.append(Cause(says, step=step))
+    return found[:_SHOWN]
 
 
 def _taints(node: Object) -> list[Cause]:

@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, is_deleting, name_of
 from apimachinery.objects import volumes
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import remaining
 from why.snapshot import Snapshot
 from why.words import short, subject, warnings
 
@@ -19,7 +19,7 @@ def _judge(snapshot: Snapshot, volume: Object) -> tuple[State, str, list[Cause]]
     holder = volumes.claim_key(volume)
     if is_deleting(volume):
         bound = [Cause(f"it is bound to claim {holder}", step=_delete_claim(holder))] if phase == "Bound" else []
-        return State.UNWELL, "Terminating", bound or held_by_finalizers(volume) or [Cause("it is about to go")]
+        return State.UNWELL, "Terminating", bound or remaining(volume)
     policy = str(spec.get("persistentVolumeReclaimPolicy") or "Retain")
     match phase:
         case "Bound":

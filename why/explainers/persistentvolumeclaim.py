@@ -4,7 +4,7 @@ from apimachinery import quantity
 from apimachinery.meta import Object, annotations_of, conditions_of, finalizers_of, is_deleting, name_of, namespace_of
 from apimachinery.objects import pods, volumes
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import remaining
 from why.snapshot import Snapshot
 from why.words import condition_text, few, flag, for_time, latest, subject, warnings
 
@@ -50,7 +50,7 @@ def _kept(snapshot: Snapshot, claim: Object) -> list[Cause]:
     if _PROTECTION in finalizers_of(claim) and users:
         step = f"delete these pods, or have them use another claim: kubectl delete pod {users[0]}{flag(claim)}"
         return [Cause(f"in use by {few(users)}", (f"finalizer {_PROTECTION}",), step)]
-    return held_by_finalizers(claim) or [Cause("it is about to go")]
+    return remaining(claim)
 
 
 def _users(snapshot: Snapshot, claim: Object) -> list[Object]:

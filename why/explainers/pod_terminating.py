@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
-from apimachinery.meta import Object, deletion_time, finalizers_of, name_of
+from apimachinery.meta import Object, deletion_time, name_of
 from apimachinery.objects import pods
 from controlplane.apiserver.registry.printing import human_duration
 from why.cause import Cause, State
 from why.explainers import node as nodes
+from why.explainers.deletion import held_by_finalizers
 from why.snapshot import Snapshot
 from why.words import few, flag, latest, since
 
@@ -22,8 +23,8 @@ def terminating(snapshot: Snapshot, pod: Object) -> tuple[State, str, list[Cause
     force = f"kubectl delete pod {name_of(pod)}{flag(pod)} --force --grace-period=0"
     gone = _node_gone(snapshot, pod, force)
     if gone is not None:
-        return State.UNWELL, summary, [gone, *_finalizers(pod)]
-    held = _finalizers(pod)
+        return State.UNWELL, summary, [gone, *held_by_finalizers(pod)]
+    held = held_by_finalizers(pod)
     running = [str(each.get("name")) for each in pods.container_statuses(pod) if "running" in (each.get("state") or {})]
     if not running and pods.node_name(pod) and held:
         return State.UNWELL, summary, held
@@ -58,33 +59,3 @@ def _node_gone(snapshot: Snapshot, pod: Object, force: str) -> Cause | None:
     return Cause(
         f"its node {name} does not answer, so nobody confirms its end", (), step, (nodes.explain(snapshot, found).as_cause(),)
     )
-
-
-def _finalizers(pod: Object) -> list[Cause]:
-    return held_by_finalizers(pod)
-
-
-def held_by_finalizers(obj: Object) -> list[Cause]:
-    """Each finalizer of an object is somebody who has not finished with it."""
-    kind = str(obj.get("kind") or "object").lower()
-    return [
-        Cause(
-            f"finalizer {each} is not removed by its owner",
-            step=_finalizer_step(each, f"{kind} {name_of(obj)}{flag(obj)}"),
-        )
-        for each in finalizers_of(obj)
-    ]
-
-
-def _finalizer_step(finalizer: str, what: str) -> str:
-    known = {
-        "kubernetes.io/pvc-protection": "it goes when no pod uses the claim",
-        "kubernetes.io/pv-protection": "it goes when the volume is bound to no claim",
-        "foregroundDeletion": "it goes when everything that it owns is gone",
-        "orphan": "it goes when the garbage collector has released what it owns",
-        "batch.kubernetes.io/job-tracking": "it goes when the job controller has counted the pod",
-        "service.kubernetes.io/load-balancer-cleanup": "it goes when the cloud's balancer is gone",
-    }
-    if finalizer in known:
-        return known[finalizer]
-    return f"check that its controller runs; if it is gone for good, kubectl edit {what} and take the finalizer out"

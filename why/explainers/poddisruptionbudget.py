@@ -1,9 +1,9 @@
 """PodDisruptionBudgets that let nothing go, so that a drain waits for ever."""
 
-from apimachinery import labels
-from apimachinery.meta import Object, get_condition, is_deleting, labels_of, name_of, namespace_of
+from apimachinery.meta import Object, get_condition, is_deleting, namespace_of
+from why.budgets import selected
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import remaining
 from why.explainers.workload import pod_causes
 from why.snapshot import Snapshot
 from why.words import condition_text, plural, subject
@@ -20,7 +20,7 @@ def _judge(snapshot: Snapshot, obj: Object) -> tuple[State, str, list[Cause]]:
     desired, expected = int(status.get("desiredHealthy") or 0), int(status.get("expectedPods") or 0)
     summary = f"{allowed} disruptions allowed; {healthy} of {expected} pods healthy, {desired} needed"
     if is_deleting(obj):
-        return State.UNWELL, "Terminating", held_by_finalizers(obj) or [Cause("it is about to go")]
+        return State.UNWELL, "Terminating", remaining(obj)
     condition = get_condition(obj, "DisruptionAllowed")
     if condition is not None and condition.get("reason") == "SyncFailed":
         step = "its pods must belong to a controller with a scale subresource, or use minAvailable as a number"
@@ -41,21 +41,3 @@ def _judge(snapshot: Snapshot, obj: Object) -> tuple[State, str, list[Cause]]:
     below, _ = pod_causes(snapshot, chosen)
     says = f"{rule}: {plural(expected - healthy, 'pod')} are unhealthy already, so no other may be evicted"
     return State.UNWELL, summary, [Cause(says, step="" if below else "kubectl get pods with its selector", causes=tuple(below))]
-
-
-def selected(snapshot: Snapshot, obj: Object) -> list[Object]:
-    """The pods of a budget."""
-    written = (obj.get("spec") or {}).get("selector")
-    if written is None:
-        return []
-    selector = labels.from_label_selector(written)
-    return [pod for pod in snapshot.all("Pod", namespace_of(obj)) if selector.matches(labels_of(pod))]
-
-
-def blocking(snapshot: Snapshot, pod: Object) -> list[str]:
-    """Names of the budgets that do not let the pod be evicted now."""
-    return [
-        name_of(each)
-        for each in snapshot.all("PodDisruptionBudget", namespace_of(pod))
-        if not (each.get("status") or {}).get("disruptionsAllowed") and pod in selected(snapshot, each)
-    ]

@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, is_deleting, namespace_of
 from apimachinery.objects import pods
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.explainers.workload import create_failures, not_observed, pod_causes
 from why.snapshot import Snapshot
 from why.words import subject
@@ -15,8 +15,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     ready, available = int(status.get("readyReplicas") or 0), int(status.get("availableReplicas") or 0)
     summary = f"{ready} of {wanted} pods ready"
     if is_deleting(obj):
-        causes = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(causes))
+        return terminating(obj)
     owned = snapshot.owned(obj, "Pod")
     unseen = not_observed(snapshot, obj)
     if ready >= wanted and available >= wanted and not unseen:

@@ -1,13 +1,16 @@
 """ResourceQuotas that are used up."""
 
 from apimachinery import quantity
-from apimachinery.meta import Object, namespace_of
+from apimachinery.meta import Object, is_deleting, namespace_of
 from why.cause import Cause, Explanation, State
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import plural, subject
 
 
 def explain(snapshot: Snapshot, obj: Object) -> Explanation:
+    if is_deleting(obj):
+        return terminating(obj)
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     wanted = (obj.get("spec") or {}).get("hard") or {}

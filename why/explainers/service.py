@@ -5,7 +5,7 @@ from collections import Counter
 from apimachinery.meta import Object, is_deleting, labels_of, name_of, namespace_of
 from apimachinery.objects import pods, services
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import remaining
 from why.explainers.workload import pod_causes
 from why.snapshot import Snapshot
 from why.words import few, flag, latest, pairs, plural, subject
@@ -20,7 +20,7 @@ def explain(snapshot: Snapshot, service: Object) -> Explanation:
 
 def _judge(snapshot: Snapshot, service: Object) -> tuple[State, str, list[Cause]]:
     if is_deleting(service):
-        return State.UNWELL, "Terminating", held_by_finalizers(service) or [Cause("it is about to go")]
+        return State.UNWELL, "Terminating", remaining(service)
     if services.is_external_name(service):
         return State.WELL, f"an alias of {services.spec_of(service).get('externalName')}", []
     ready, known = ready_endpoints(snapshot, service)

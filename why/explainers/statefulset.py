@@ -3,7 +3,7 @@
 from apimachinery.meta import Object, is_deleting, labels_of, name_of, namespace_of
 from apimachinery.objects import services
 from why.cause import Cause, Explanation, State
-from why.explainers.pod_terminating import held_by_finalizers
+from why.explainers.deletion import terminating
 from why.explainers.workload import create_failures, not_observed, pod_causes
 from why.snapshot import Snapshot
 from why.words import flag, subject
@@ -18,8 +18,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
     updated = int(status.get("updatedReplicas") or 0)
     summary = f"{ready} of {wanted} pods ready, {updated} up to date"
     if is_deleting(obj):
-        causes = held_by_finalizers(obj) or [Cause("it is about to go")]
-        return Explanation(subject(obj), namespace_of(obj), State.UNWELL, "Terminating", tuple(causes))
+        return terminating(obj)
     unseen = not_observed(snapshot, obj)
     service = _service(snapshot, obj)
     outdated = status.get("currentRevision") != status.get("updateRevision") and updated < wanted

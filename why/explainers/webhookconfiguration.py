@@ -1,13 +1,16 @@
 """Webhook configurations that point to nothing, and what that stops. Both kinds, mutating and validating."""
 
-from apimachinery.meta import Object, name_of
+from apimachinery.meta import Object, is_deleting, name_of
 from why.cause import Cause, Explanation, State
 from why.explainers.apiservice import backend_causes
+from why.explainers.deletion import terminating
 from why.snapshot import Snapshot
 from why.words import few, plural, subject
 
 
 def explain(snapshot: Snapshot, obj: Object) -> Explanation:
+    if is_deleting(obj):
+        return terminating(obj)
     hooks = obj.get("webhooks") or []
     causes = []
     for hook in hooks:
