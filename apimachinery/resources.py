@@ -47,4 +47,5 @@ VOLUME_ATTRIBUTES_CLASSES = GroupVersionResource("storage.k8s.io", "v1", "volume
 SERVICE_CIDRS = GroupVersionResource("networking.k8s.io", "v1", "servicecidrs")
 IP_ADDRESSES = GroupVersionResource("networking.k8s.io", "v1", "ipaddresses")
 STORAGE_VERSION_MIGRATIONS = GroupVersionResource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations")
+DEVICE_TAINT_RULES = GroupVersionResource("resource.k8s.io", "v1beta2", "devicetaintrules")
 DEVICE_CLASSES = GroupVersionResource("resource.k8s.io", "v1", "deviceclasses")

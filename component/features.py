@@ -42,6 +42,7 @@ _HERE: Mapping[str, tuple[tuple[str, bool, tuple[str, ...]], ...]] = {
         ("CoordinatedLeaderElection", False, ()),
         ("DRAConsumableCapacity", True, ()),
         ("DRADeviceBindingConditions", True, ("DRAResourceClaimDeviceStatus",)),
+        ("DRADeviceTaintRules", False, ("DRADeviceTaints",)),
         ("DRADeviceTaints", True, ()),
         ("DRAExtendedResource", True, ()),
         ("DRAPartitionableDevices", True, ()),
@@ -85,7 +86,7 @@ _ELSEWHERE: Mapping[tuple[str, bool], str] = {
         "WindowsCPUAndMemoryAffinity WorkloadWithJob"
     ),
     (BETA, False): (
-        "CRDObservedGenerationTracking ConcurrentWatchObjectDecode DRADeviceTaintRules DeclarativeValidationTakeover "
+        "CRDObservedGenerationTracking ConcurrentWatchObjectDecode DeclarativeValidationTakeover "
         "LocalStorageCapacityIsolationFSQuotaMonitoring NodeLogQuery SELinuxMount SchedulerAsyncAPICalls "
         "WatchCacheInitializationPostStartHook"
     ),

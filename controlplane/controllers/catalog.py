@@ -420,7 +420,9 @@ def _resource_claim(env: Environment, flags: Options) -> Controller:
 
 def _device_taint_eviction(env: Environment, flags: Options) -> Controller | None:
     gates: Gates = flags.get("feature_gates") or DEFAULTS
-    return DeviceTaintEvictionController(env) if gates.enabled("DRADeviceTaints") else None
+    if not gates.enabled("DRADeviceTaints"):
+        return None
+    return DeviceTaintEvictionController(env, with_rules=gates.enabled("DRADeviceTaintRules"))
 
 
 def _storage_version_migrator(env: Environment, flags: Options) -> Controller | None:

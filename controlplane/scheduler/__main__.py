@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from apimachinery.resources import RESOURCE_CLAIMS
+from apimachinery.resources import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
 from client.events import Recorder
 from client.informer import InformerFactory
 from client.served import serves
@@ -45,7 +45,10 @@ async def run_scheduler(settings: config.SchedulerConfig, host: hosting.Host, ga
     devices = await serves(host.client, RESOURCE_CLAIMS)
     if not devices:
         _log.warning("The server has no resource.k8s.io/v1: pods with claims are not scheduled")
-    scheduler = Scheduler(host.client, informers, recorder, settings, clock, host.metrics, gates, devices=devices)
+    rules = devices and gates.enabled("DRADeviceTaintRules") and await serves(host.client, DEVICE_TAINT_RULES)
+    scheduler = Scheduler(
+        host.client, informers, recorder, settings, clock, host.metrics, gates, devices=devices, taint_rules=rules
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(recorder.run(), name="events")
         group.create_task(informers.run(), name="informers")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from apimachinery.errors import StatusError
 from apimachinery.meta import Object, annotation, clone, key_of, make_key, name_of, namespace_of, remove_finalizer, uid_of
-from apimachinery.objects import claims
-from apimachinery.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from apimachinery.objects import claims, device_taints
+from apimachinery.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from client.assumed import Assumed
 from client.events import Recorder
 from client.informer import Informer, InformerFactory
@@ -42,11 +42,13 @@ class ApiDevices:
         remapped: Callable[[], object],
         *,
         partitionable: bool = True,
+        taint_rules: bool = False,
     ) -> None:
         self._client, self._recorder = client, recorder
         self._remapped, self._partitionable = remapped, partitionable
         self._claims = informers.informer(RESOURCE_CLAIMS)
         self._slices, self._classes = informers.informer(RESOURCE_SLICES), informers.informer(DEVICE_CLASSES)
+        self._rules = informers.informer(DEVICE_TAINT_RULES) if taint_rules else None
         self._claims.add_index(_EXTENDED, _extended_owner)
         self._assumed = Assumed(self._claims)
         self._promised: dict[str, Object] = {}
@@ -59,6 +61,8 @@ class ApiDevices:
         self._claims.add_handler(on_add=self._seen, on_update=lambda old, new: self._seen(new), on_delete=self._gone)
         pools, classes = self._forget_pools, self._forget_classes
         self._slices.add_handler(on_add=pools, on_update=lambda old, new: pools(new), on_delete=pools)
+        if self._rules is not None:
+            self._rules.add_handler(on_add=pools, on_update=lambda old, new: pools(new), on_delete=pools)
         self._classes.add_handler(on_add=classes, on_update=lambda old, new: classes(new), on_delete=classes)
 
     def report(self, tell: Callable[[ClusterEvent], object]) -> None:
@@ -69,6 +73,12 @@ class ApiDevices:
             (On.DEVICE_CLASS, self._classes),
         ):
             self._report(on, informer, tell)
+        if self._rules is not None:  # as if a slice had changed: devices lose or get a taint
+
+            def changed(*_: Object) -> None:
+                tell(ClusterEvent(On.RESOURCE_SLICE, Did.UPDATE_OTHER, None, None))
+
+            self._rules.add_handler(on_add=changed, on_update=changed, on_delete=changed)
 
     @staticmethod
     def _report(on: str, informer: Informer, tell: Callable[[ClusterEvent], object]) -> None:
@@ -117,7 +127,9 @@ class ApiDevices:
 
     def catalogue(self) -> Catalogue:
         if self._catalogue is None:
-            self._catalogue = Catalogue(self._slices.lister.list(), partitionable=self._partitionable)
+            rules = self._rules.lister.list() if self._rules is not None else ()
+            slices = device_taints.with_rules(self._slices.lister.list(), rules) if rules else self._slices.lister.list()
+            self._catalogue = Catalogue(slices, partitionable=self._partitionable)
         return self._catalogue
 
     def taken(self) -> Taken:

@@ -57,8 +57,9 @@ class Scheduler:
         gates: Gates = DEFAULTS,
         *,
         devices: bool = True,
+        taint_rules: bool = False,
     ) -> None:
-        """``devices``: whether the server has the kinds of resource.k8s.io."""
+        """``devices``: whether the server has the kinds of resource.k8s.io. ``taint_rules``: whether DeviceTaintRules count."""
         self.cache = Cache()
         self._lanes: dict[str, Lane] = {}
         pods = informers.informer(PODS, field_selector=ACTIVE_PODS)
@@ -66,7 +67,15 @@ class Scheduler:
         partitionable = gates.enabled("DRAPartitionableDevices")
         self._devices: ApiDevices | None = None
         if devices:
-            self._devices = ApiDevices(client, informers, recorder, clock, self.cache.reshape, partitionable=partitionable)
+            self._devices = ApiDevices(
+                client,
+                informers,
+                recorder,
+                clock,
+                self.cache.reshape,
+                partitionable=partitionable,
+                taint_rules=taint_rules,
+            )
         for each in config.profiles:
             profile = catalog.build(each, _poster(client), storage, clock, self._devices, gates)
             pre_enqueue = [plugin.pre_enqueue for plugin in profile.plugins if hasattr(plugin, "pre_enqueue")]

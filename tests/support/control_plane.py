@@ -12,6 +12,8 @@ from apimachinery.meta import Object, clone, name_of, namespace_of
 from apimachinery.resources import NODES, PODS, SERVICE_ACCOUNTS
 from client.kubeconfig import load
 from client.rest import Client
+from component.featuregates import Gates
+from component.features import DEFAULTS
 from component.healthz import Health
 from component.metrics import Registry
 from controlplane.controllers import __main__ as controller_manager
@@ -24,9 +26,10 @@ from tests.support.apiserver import ADMIN_TOKEN, TestServer
 
 @asynccontextmanager
 async def control_plane(
-    server: TestServer, flags: Sequence[str] = (), *, schedule: bool = True, controllers: str = "*"
+    server: TestServer, flags: Sequence[str] = (), *, schedule: bool = True, controllers: str = "*", gates: Gates = DEFAULTS
 ) -> AsyncIterator[Client]:
-    """Runs both daemons' own wiring, each with its own identity; yields an administrator's client."""
+    """Runs both daemons' own wiring, each with its own identity; yields an administrator's client. ``gates`` are the
+    scheduler's."""
     arguments = [f"--kubeconfig={server.kubeconfig}", f"--controllers={controllers}", *flags]
     command = click.Command("controller-manager", params=list(controller_manager.DAEMON.params))
     options = command.make_context("controller-manager", arguments).params
@@ -39,7 +42,7 @@ async def control_plane(
         runs = [controller_manager.run_controllers(options, catalog.chosen(options["controllers"]), host)]
         if schedule:
             host = Host(for_scheduler, Health(), Registry(process=False), "test")
-            runs.append(scheduler.run_scheduler(SchedulerConfig(), host))
+            runs.append(scheduler.run_scheduler(SchedulerConfig(), host, gates))
         tasks = [asyncio.ensure_future(run) for run in runs]
         try:
             await eventually(lambda: _has_account(client))

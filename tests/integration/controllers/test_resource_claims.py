@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from apimachinery.errors import StatusError
-from apimachinery.meta import Object, clone, has_finalizer, is_deleting
+from apimachinery.meta import Object, clone, get_condition, has_finalizer, is_deleting
 from apimachinery.objects import claims
-from apimachinery.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from apimachinery.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from client.rest import Client
+from component.features import from_flag
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import control_plane, eventually
 
@@ -180,3 +181,39 @@ async def test_a_taint_of_a_device_evicts_who_does_not_tolerate_it() -> None:
 
         await eventually(leaving)
         assert not is_deleting(await client.get(PODS, "bold", "default"))
+
+
+async def test_a_rule_evicts_and_tells_of_it() -> None:
+    flags = ("--feature-gates=DRADeviceTaintRules=true",)
+    served = {"resource.k8s.io/v1beta2": "true"}
+    async with (
+        running_apiserver(features=from_flag({"DRADeviceTaintRules": "true"}), runtime_config=served) as server,
+        control_plane(server, flags, schedule=False, controllers=CONTROLLERS) as client,
+    ):
+        await client.create(RESOURCE_CLAIMS, claim("held"))
+        entry = {"name": "mine", "resourceClaimName": "held"}
+        user = await client.create(PODS, pod("p", entry, nodeName="node-1", terminationGracePeriodSeconds=30))
+        await allocate(client, "held", user)
+
+        async def make(name: str, effect: str) -> None:
+            spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "hot", "effect": effect}}
+            rule = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+            await client.create(DEVICE_TAINT_RULES, rule)
+
+        async def told(name: str) -> Object | None:
+            return get_condition(await client.get(DEVICE_TAINT_RULES, name), "EvictionInProgress")
+
+        await make("what-if", "None")
+        found = await eventually(lambda: told("what-if"))
+        assert found["reason"] == "NoEffect"
+        assert found["message"].startswith(
+            "0 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if "
+        )
+        assert not is_deleting(await client.get(PODS, "p", "default"))
+        await make("out", "NoExecute")
+
+        async def leaving() -> bool:
+            return is_deleting(await client.get(PODS, "p", "default"))
+
+        await eventually(leaving)
+        assert (await eventually(lambda: told("out")))["reason"] in ("PodsPendingEviction", "Completed", "NotStarted")

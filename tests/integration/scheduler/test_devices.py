@@ -11,6 +11,7 @@ from apimachinery.meta import Object, clone, has_finalizer
 from apimachinery.objects import claims
 from apimachinery.resources import (
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     EVENTS,
     NAMESPACES,
     NODES,
@@ -20,6 +21,7 @@ from apimachinery.resources import (
     RESOURCE_SLICES,
 )
 from client.rest import Client, PatchKind
+from component.features import from_flag
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import add_node, control_plane, eventually
 
@@ -299,3 +301,26 @@ async def test_admin_access_needs_a_namespace_that_is_marked(client: Client) -> 
         await add_pod(client, name, using(name))
         assert await placed(client, name) == "n"
     assert claims.results_of(await get(client, "c"))[0]["adminAccess"] is True
+
+
+async def test_a_rule_keeps_pods_away_from_a_device_until_it_goes() -> None:
+    gates = from_flag({"DRADeviceTaintRules": "true"})
+    async with (
+        running_apiserver(features=gates, runtime_config={"resource.k8s.io/v1beta2": "true"}) as server,
+        control_plane(server, controllers=CONTROLLERS, gates=gates) as client,
+    ):
+        await add_node(client, "with")
+        await add_class(client)
+        await add_devices(client, "with", "gpu-0")
+        spec = {"deviceSelector": {"driver": DRIVER, "device": "gpu-0"}, "taint": {"key": "hot", "effect": "NoSchedule"}}
+        rule = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": spec}
+        await client.create(DEVICE_TAINT_RULES, rule)
+        await add_claim(client, "own")
+        await add_pod(client, "p", using("own"))
+
+        async def refused() -> bool:
+            return "cannot allocate all claims" in await why_not(client, "p")
+
+        await eventually(refused)
+        await client.delete(DEVICE_TAINT_RULES, "r")
+        assert await placed(client, "p") == "with"
