@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.apiserver.config import Storage
+from tests.support import custom
 from tests.support.apiserver import TestServer, running_apiserver
 from tests.support.etcd import Etcd, running_etcd
 
@@ -202,3 +203,34 @@ async def test_every_server_is_behind_the_kubernetes_service_and_has_a_lease(etc
             assert labels == ["kube-apiserver"] * 2
             assert json.loads(etcd.ctl("get", "--print-value-only", f"/served/masterleases/{both[0]}"))["kind"] == "Endpoints"
         assert await endpoints(first) == [both[1:], both[1:]], "who leaves takes its address along"
+
+
+async def test_both_servers_know_a_definition_and_its_changes(servers: list[TestServer], etcd: Etcd) -> None:
+    first, second = servers
+    await custom.established(first, custom.definition("widgets", "Widget", custom.version(), custom.version("v2", storage=False)))
+    await custom.until(second, "widgets.example.com", "Established")
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    assert (await second.request("POST", path, custom.widget("a", size=1, bogus=1))).json["spec"] == {"size": 1, "color": "red"}
+    assert (await first.request("GET", f"{path}/a")).json["spec"] == {"size": 1, "color": "red"}
+    headers = {"Authorization": f"Bearer {second.admin_token}"}
+    async with second.session.get(f"{second.url}{path}?watch=1", headers=headers, ssl=second.tls) as stream:
+        turned = {"spec": {"versions": [custom.version(storage=False), custom.version("v2")]}}
+        definition = f"{custom.DEFINITIONS}/widgets.example.com"
+        changed = await first.request("PATCH", definition, turned, content_type="application/merge-patch+json")
+        assert changed.json["status"]["storedVersions"] == ["v1", "v2"]
+        async with asyncio.timeout(10):
+            assert json.loads(await stream.content.readline())["object"]["metadata"]["name"] == "a"
+            assert await stream.content.read() == b"", "whoever watched on the other server begins again"
+    assert (await second.request("POST", path, custom.widget("b"))).status == 201
+    stored = [
+        json.loads(etcd.ctl("get", "--print-value-only", f"/registry/example.com/widgets/default/{name}")) for name in ("a", "b")
+    ]
+    assert [each["apiVersion"] for each in stored] == ["example.com/v1", "example.com/v2"]
+    for server in servers:
+        group = (await server.request("GET", "/apis/example.com")).json
+        assert [each["version"] for each in group["versions"]] == ["v2", "v1"]
+        assert len((await server.request("GET", path)).json["items"]) == 2
+    await second.request("DELETE", definition)
+    await custom.gone(first, "widgets.example.com")
+    assert (await first.request("GET", path)).status == 404
+    assert etcd.ctl("get", "--prefix", "--keys-only", "/registry/example.com/").split() == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.apiserver.assembly import server as server_assembly
+from tests.support import custom
 from tests.support.apiserver import ADMIN_TOKEN, TestServer, running_apiserver
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -91,3 +92,21 @@ async def test_what_the_cluster_needs_is_made_again(monkeypatch: pytest.MonkeyPa
         async with asyncio.timeout(5):
             while (await server.request("GET", paths[2])).json["endpoints"] != slice_["endpoints"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+
+
+async def test_definitions_and_their_deletion_outlive_the_process(tmp_path: Path) -> None:
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    held = {**custom.widget("held"), "metadata": {"name": "held", "finalizers": ["example.com/keep"]}}
+    async with running_apiserver("sqlite", tmp_path) as server:
+        await custom.established(server, custom.definition())
+        first = (await server.request("POST", path, held)).json
+    async with running_apiserver("sqlite", tmp_path) as server:
+        assert (await server.request("GET", f"{path}/held")).json == first
+        assert (await server.request("POST", path, custom.widget("b", size=-1))).status == 422
+        await server.request("DELETE", f"{custom.DEFINITIONS}/widgets.example.com")
+        await custom.until(server, "widgets.example.com", "Terminating")
+    async with running_apiserver("sqlite", tmp_path) as server:
+        merge = "application/merge-patch+json"
+        freed = await server.request("PATCH", f"{path}/held", {"metadata": {"finalizers": None}}, content_type=merge)
+        assert freed.status == 200
+        await custom.gone(server, "widgets.example.com")
