@@ -44,6 +44,7 @@ class CustomResourceStrategy(Strategy):
         self.info = definition.info(version)
         stored = definition.version(definition.storage_version) or version
         self.stored_as = definition.info(stored)
+        self.same_fields = not definition.webhook
         self.has_status, self.has_scale = version.has_status, version.scale is not None
         self._version, self._compiled = version.name, compiled
         self._table = Columns(version.columns)

@@ -116,7 +116,7 @@ async def _take(call: Call, budgets: Scope, pod: Object, budget: Object, dry_run
         old = dict(new)
         new["status"] = dict(new.get("status") or {})
         take(new, pod, call, budgets)
-        managers.track_update(budgets, old, new, MANAGER, STATUS.part, call.now)
+        await managers.track_update(budgets, old, new, MANAGER, STATUS.part, call.now)
         return new
 
     async def admit(new: Object, old: Object | None) -> None:
@@ -198,7 +198,7 @@ async def _tell(call: Call, scope: Scope, wish: Object, seen: Object | None) -> 
         set_condition(
             new, "DisruptionTarget", "True", now=call.now, reason="EvictionByEvictionAPI", message="Eviction API: evicting"
         )
-        managers.track_update(scope, old, new, MANAGER, STATUS.part, call.now)
+        await managers.track_update(scope, old, new, MANAGER, STATUS.part, call.now)
         return new
 
     async def admit(new: Object, old: Object | None) -> None:

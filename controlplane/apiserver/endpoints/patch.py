@@ -56,7 +56,7 @@ async def apply_to(call: Call, scope: Scope, write: Write, narrow: Callable[[Obj
         scope.strategy.default(new)
         if narrow is not None:
             new = narrow(clone(old), new)
-        managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
+        await managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
         await scope.admission.mutate(scope.attributes(call, UPDATE, new, old, options.dry_run))
         return new
 
@@ -165,7 +165,7 @@ async def _server_side_apply(call: Call, scope: Scope, write: Write, options: Wr
 
     async def change(old: Object) -> Object:
         creating = not old
-        new = managers.apply(scope, old or None, clone(config), options, write.part, call.now)
+        new = await managers.apply(scope, old or None, clone(config), options, write.part, call.now)
         scope.strategy.default(new)
         operation = CREATE if creating else UPDATE
         attributes = scope.attributes(call, operation, new, None if creating else old, options.dry_run)

@@ -120,7 +120,7 @@ async def _store(
         await scope.admission.mutate(scope.attributes(call, UPDATE, wanted, held, options.dry_run, SCALE))
         replicas = _replicas(call, wanted)
         if apply:
-            new = managers.apply(scope, old, where.set(_bare(old), replicas), options, "scale", call.now)
+            new = await managers.apply(scope, old, where.set(_bare(old), replicas), options, "scale", call.now)
         else:
             new = {**where.set(old, replicas), "metadata": dict(old["metadata"])}
         version = wanted["metadata"].get("resourceVersion")
@@ -130,7 +130,7 @@ async def _store(
         if uid:
             new["metadata"]["uid"] = uid
         if not apply:
-            managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
+            await managers.track_update(scope, old, new, options.field_manager, "scale", call.now)
         return new
 
     async def admit(new: Object, old: Object | None) -> None:

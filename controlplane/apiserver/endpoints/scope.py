@@ -58,14 +58,14 @@ class Scope:
 
     @cached_property
     def other_versions(self) -> OtherVersions:
-        """Those that do not have the same fields, for managers who wrote them."""
+        """Those that do not have the same fields, for managers who wrote them; none that have to be asked for."""
         mine = self.strategy
         return {
             other.info.gvk.api_version: OtherVersion(
                 self.schemas.of(other.info.gvk), conversion(mine, other), conversion(other, mine)
             )
             for other in self.siblings
-            if not (mine.same_fields and other.same_fields)
+            if not (mine.same_fields and other.same_fields) and mine.convert is None
         }
 
     def context(self, call: Call, options: WriteOptions, name: str = "") -> Context:

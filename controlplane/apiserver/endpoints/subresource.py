@@ -60,7 +60,7 @@ async def _write(call: Call, scope: Scope, sub: Subresource, body: Object, optio
         new = sub.change(ctx, clone(old), wanted)
         if own and body["metadata"].get("resourceVersion"):
             new["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]  # checked by the registry
-        managers.track_update(scope, old, new, options.field_manager, sub.name, call.now)
+        await managers.track_update(scope, old, new, options.field_manager, sub.name, call.now)
         return new
 
     async def asked(obj: Object, old: Object | None) -> None:

@@ -38,7 +38,7 @@ async def replace(call: Call, scope: Scope, write: Write) -> Reply:
 
     async def change(old: Object) -> Object:
         new = clone(body)
-        managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
+        await managers.track_update(scope, old, new, options.field_manager, write.part, call.now)
         operation = UPDATE if old else CREATE
         await scope.admission.mutate(scope.attributes(call, operation, new, old or None, options.dry_run))
         owners.fold(call, new, patched=True)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from tests.support.apiserver import TestServer
+from tests.support.apiserver import Answer, TestServer
 from tests.support.custom import DEFINITIONS, definition, established, version, widget
 from tests.support.webhook_server import HookServer, hook_server
 
@@ -114,3 +114,28 @@ async def test_what_an_older_storage_version_left_is_converted_too(server: TestS
             listed = (await server.request("GET", path)).json["items"]
             assert [item["spec"] for item in listed] == wanted
             assert [(await server.request("GET", f"{path}/{name}")).json["spec"] for name in "ab"] == wanted
+
+
+async def test_managers_are_asked_in_the_words_of_the_version_they_wrote(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+
+        async def apply(path: str, manager: str, more: str = "", **spec: Any) -> Answer:
+            config = widget("a", api_version="example.com/v1" if path is OLD else "example.com/v2", **spec)
+            url = f"{path}/a?fieldManager={manager}{more}"
+            return await server.request("PATCH", url, config, content_type="application/apply-patch+yaml")
+
+        assert (await apply(OLD, "one", host="h", port="1")).status == 201
+        assert (await apply(NEW, "two", address="h:1")).status == 200
+        refused = await apply(NEW, "two", address="h:2")
+        assert [(cause["message"], cause["field"]) for cause in refused.json["details"]["causes"]] == [
+            ('conflict with "one"', ".spec.port")
+        ]
+        forced = await apply(NEW, "two", "&force=true", address="h:2")
+        held = {each["manager"]: each["fieldsV1"] for each in forced.json["metadata"]["managedFields"]}
+        assert held == {"one": {"f:spec": {"f:host": {}}}, "two": {"f:spec": {"f:address": {}}}}
+        patch = {"spec": {"port": "3"}}
+        patched = await server.request("PATCH", f"{OLD}/a", patch, content_type="application/merge-patch+json")
+        held = {each["manager"]: each["fieldsV1"] for each in patched.json["metadata"]["managedFields"]}
+        assert held["one"] == {"f:spec": {"f:host": {}}}
+        assert "two" not in held
