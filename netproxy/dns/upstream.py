@@ -33,19 +33,26 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def question_message(query: wire.Query) -> bytes:
-    """Our own message for a client's question: a new id, recursion wanted, room for an unfragmented answer."""
+def question_message(query: wire.Query, *, options: bool = True) -> bytes:
+    """Our own message for a client's question: a new id, recursion wanted, and with options room for an unfragmented answer."""
     ident = int.from_bytes(os.urandom(2), "big")
-    head = _HEADER.pack(ident, wire.RD | (query.flags & wire.CD), 1, 0, 0, 1)
-    return head + query.question + wire.options(query.do)
+    head = _HEADER.pack(ident, wire.RD | (query.flags & wire.CD), 1, 0, 0, int(options))
+    return head + query.question + (wire.options(query.do) if options else b"")
 
 
 def is_answer(message: bytes, data: bytes) -> bool:
     """Whether ``data`` answers our ``message``: same id, same question."""
     if len(data) < 12 or data[:2] != message[:2] or not data[2] & 0x80 or data[4:6] != b"\0\1":
         return False
-    end = len(message) - 11  # without the options
+    end = len(message) - 11 * message[11]  # without the options
     return data[12:end].lower() == message[12:end].lower()
+
+
+def rejects_options(message: bytes, data: bytes) -> bool:
+    """Whether an old resolver, one without EDNS, cannot read our ``message``; it may leave the question out (RFC 6891, 7)."""
+    if len(data) < 12 or data[:2] != message[:2] or not data[2] & 0x80 or not message[11]:
+        return False
+    return data[3] & 15 in (wire.FORMERR, wire.NOTIMP) and data[10:12] == b"\0\0"
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -58,7 +65,7 @@ class _Datagrams(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: object) -> None:
         if self.answer.done():
             return
-        if is_answer(self._message, data):
+        if is_answer(self._message, data) or rejects_options(self._message, data):
             self.answer.set_result(data)
             return
         self._stray += 1
@@ -83,6 +90,9 @@ async def exchange(address: Address, query: wire.Query, seconds: float) -> dns.m
     try:
         async with asyncio.timeout(seconds):
             data = await _by_udp(address, message)
+            if rejects_options(message, data):
+                message = question_message(query, options=False)
+                data = await _by_udp(address, message)
         if data[2] & (wire.TC >> 8):
             async with asyncio.timeout(seconds):
                 data = await _by_tcp(address, message)

@@ -138,6 +138,26 @@ async def test_what_is_cut_is_asked_again_by_tcp() -> None:
         assert server.by_tcp == 1
 
 
+@pytest.mark.parametrize("with_question", [True, False])
+async def test_a_resolver_without_edns_is_asked_as_it_can_read(with_question: bool) -> None:
+    def old(query: dns.message.Message) -> list[bytes]:
+        if query.edns < 0:
+            return answering("192.0.2.1")(query)
+        refusal = dns.message.Message(id=query.id) if not with_question else dns.message.make_response(query)
+        refusal.flags |= dns.flags.QR
+        refusal.set_rcode(dns.rcode.FORMERR)
+        refusal.use_edns(False)
+        return [refusal.to_wire()]
+
+    zone = Zone()
+    async with resolver(old) as server:
+        zone.forwarder.use([server.address])
+        assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 30 A 192.0.2.1"]
+        assert [query.edns for query in server.asked] == [0, -1]
+        server.script = answering(rcode=1)  # whatever we ask
+        assert (await ask(zone, "x.example.com")).rcode() == dns.rcode.FORMERR
+
+
 async def test_the_next_resolver_is_asked_when_one_is_silent_and_a_silent_one_goes_last() -> None:
     zone = Zone()
     async with resolver(lambda _: []) as silent, resolver(answering("192.0.2.1")) as server:
