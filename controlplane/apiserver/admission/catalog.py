@@ -7,6 +7,7 @@ from typing import Any
 from component.errors import OperatorError
 from component.featuregates import Gates
 from component.features import DEFAULTS
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import Listing, Lookup, MakeNamespace, Plugin, StatusWrite
 from controlplane.apiserver.admission.limited_resources import limited_from
 from controlplane.apiserver.admission.metrics import AdmissionMetrics
@@ -66,6 +67,7 @@ class Policies:
     kinds: ParamKinds
     metrics: PolicyMetrics
     mutation_metrics: MutationMetrics
+    condition_metrics: ConditionMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def _validating_policies(tools: Tools) -> Plugin:
         raise OperatorError("ValidatingAdmissionPolicy: there are no policies to follow here")
     held = policies.held("validatingadmissionpolicies.admissionregistration.k8s.io")
     bound = policies.held("validatingadmissionpolicybindings.admissionregistration.k8s.io")
-    return ValidatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.metrics)
+    metrics = policies.metrics, policies.condition_metrics
+    return ValidatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, *metrics)
 
 
 def _mutating_policies(tools: Tools) -> Plugin:
@@ -123,7 +126,8 @@ def _mutating_policies(tools: Tools) -> Plugin:
         raise OperatorError("MutatingAdmissionPolicy: there are no policies to follow here")
     held = policies.held("mutatingadmissionpolicies.admissionregistration.k8s.io")
     bound = policies.held("mutatingadmissionpolicybindings.admissionregistration.k8s.io")
-    return MutatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, policies.mutation_metrics)
+    metrics = policies.mutation_metrics, policies.condition_metrics
+    return MutatingAdmissionPolicy(held, bound, tools.lookup, tools.authorizer, policies.kinds, *metrics)
 
 
 def _mutating_webhooks(tools: Tools) -> Plugin:

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from apimachinery.gvk import GroupVersionKind
 from controlplane.apiserver.admission.catalog import Policies
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
 from controlplane.apiserver.admission.policy.params import Object, ParamKind
@@ -54,9 +55,9 @@ class Kinds:
         return Parameters(found if found.strategy is strategy else Store(strategy, found.objects))
 
 
-def policies_of(kinds: Kinds, stores: Mapping[str, Store], metrics: CollectorRegistry) -> Policies:
-    """What they measure is registered with ``metrics``."""
+def policies_of(kinds: Kinds, stores: Mapping[str, Store], metrics: CollectorRegistry, conditions: ConditionMetrics) -> Policies:
+    """What they measure is registered with ``metrics``, but for ``conditions``, which webhooks have as well."""
     checks, mutations = PolicyMetrics(), MutationMetrics()
     metrics.register(checks)
     metrics.register(mutations)
-    return Policies(lambda resource: cast("Held", stores[resource].objects), kinds, checks, mutations)
+    return Policies(lambda resource: cast("Held", stores[resource].objects), kinds, checks, mutations, conditions)

@@ -285,7 +285,7 @@ def _wire(config: Config, base: _Base, live: _Live, supervisor: Supervisor, note
     metrics = AdmissionMetrics()
     base.metrics.collectors.register(metrics)
     kinds = Kinds(base.kinds, stores)
-    policies = policies_of(kinds, stores, base.metrics.collectors)
+    policies = policies_of(kinds, stores, base.metrics.collectors, live.webhooks.metrics.conditions)
     base.metrics.collectors.register(live.webhooks.metrics)
     admission = chain_for(config.admission, config.features, stores, authorizer, live.dial, metrics, policies, live.webhooks)
     serves = (live.watches, streams, components, admission, config.features)

@@ -183,6 +183,20 @@ async def test_conditions_and_parameters(server: TestServer) -> None:
     )
 
 
+async def test_metrics(server: TestServer) -> None:
+    conditions = [{"name": "asked", "expression": "request.name == 'm'"}]
+    await bind(server, CONFIG, apply('Object{data: {"a": "b"}}'), matchConditions=conditions)
+    await made(server, MAPS, config_map("m"))
+    await made(server, MAPS, config_map("other"))
+    shown = (await server.request("GET", "/metrics")).body.decode().splitlines()
+    checked = '{error_type="no_error",policy="p",policy_binding="p-binding"}'
+    assert f"apiserver_mutating_admission_policy_check_total{checked} 1.0" in shown
+    assert f"apiserver_mutating_admission_policy_check_duration_seconds_count{checked} 1.0" in shown
+    where = '{kind="policy",name="p",operation="CREATE",type="validate"}'
+    assert f"apiserver_admission_match_condition_exclusions_total{where} 1.0" in shown
+    assert f"apiserver_admission_match_condition_evaluation_seconds_count{where} 3.0" in shown
+
+
 async def test_those_that_want_it_are_asked_again_after_a_change(server: TestServer) -> None:
     """They count how often they are asked; policies take their turns by their names. What a changes anew, c sees anew."""
     count = "'{0}' in object.data ? string(int(object.data['{0}']) + 1) : '1'"

@@ -1,7 +1,9 @@
 """MutatingAdmissionPolicy: writes are changed by expressions that are objects of the cluster."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import CONNECT, CREATE, UPDATE, Attributes, Lookup, Object
 from controlplane.apiserver.admission.matching import is_exempt
 from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
@@ -21,9 +23,16 @@ class MutatingAdmissionPolicy:
     name = "MutatingAdmissionPolicy"
 
     def __init__(
-        self, policies: Held, bindings: Held, lookup: Lookup, authorizer: Authorizer, kinds: ParamKinds, metrics: MutationMetrics
+        self,
+        policies: Held,
+        bindings: Held,
+        lookup: Lookup,
+        authorizer: Authorizer,
+        kinds: ParamKinds,
+        metrics: MutationMetrics,
+        conditions: ConditionMetrics,
     ) -> None:
-        self._source = Source(policies, bindings, _compiled)
+        self._source = Source(policies, bindings, partial(_compiled, conditions))
         self._lookup, self._authorizer, self._kinds, self._metrics = lookup, authorizer, kinds, metrics
 
     def handles(self, attributes: Attributes) -> bool:
@@ -40,7 +49,7 @@ class MutatingAdmissionPolicy:
         """Everything is decided while mutating."""
 
 
-def _compiled(policy: Object) -> "Mutator":
+def _compiled(metrics: ConditionMetrics, policy: Object) -> "Mutator":
     from controlplane.apiserver.admission.policy.mutator import Mutator
 
-    return Mutator(policy)
+    return Mutator(policy, metrics)

@@ -9,6 +9,7 @@ from typing import Any
 
 from apimachinery.cel.environment import EvaluationError
 from apimachinery.schema.types import StructSchema
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.policy import changes
 from controlplane.apiserver.admission.policy.changes import ChangeError
 from controlplane.apiserver.admission.policy.conditions import Match, MatchConditions
@@ -28,8 +29,9 @@ class _Mutation:
 class Mutator:
     """``compile_policy`` of a source; an expression that does not compile has no value."""
 
-    def __init__(self, policy: Mapping[str, Any]) -> None:
+    def __init__(self, policy: Mapping[str, Any], metrics: ConditionMetrics) -> None:
         spec = policy["spec"]
+        self._name, self._metrics = policy["metadata"]["name"], metrics
         compiler = self._compiler = Compiler(params=bool(spec.get("paramKind")))
         self._variables = {
             each["name"]: compiler.variable(each["name"], each["expression"]) for each in spec.get("variables") or ()
@@ -44,7 +46,9 @@ class Mutator:
 
     async def match(self, values: Mapping[str, Any], answers: Answers) -> Match:
         """Whether the match conditions hold."""
-        return await self.conditions.match(Evaluation(values, answers, self._compiler, self._variables))
+        where = (self._name, "policy", "validate", values["request"]["operation"])  # upstream's step, though it is not that
+        evaluation = Evaluation(values, answers, self._compiler, self._variables)
+        return await self._metrics.watch(where, self.conditions.match(evaluation))
 
     async def change(self, index: int, obj: Object, values: Mapping[str, Any], answers: Answers, schema: StructSchema) -> Object:
         """``obj`` after one mutation, with a budget of its own; ``values`` are of this very object. Raises ChangeError."""

@@ -1,7 +1,9 @@
 """ValidatingAdmissionPolicy: writes are judged by expressions that are objects of the cluster."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import Attributes, Lookup, Object
 from controlplane.apiserver.admission.matching import is_exempt
 from controlplane.apiserver.admission.plugins.base import Validating
@@ -20,9 +22,16 @@ class ValidatingAdmissionPolicy(Validating):
     name = "ValidatingAdmissionPolicy"
 
     def __init__(
-        self, policies: Held, bindings: Held, lookup: Lookup, authorizer: Authorizer, kinds: ParamKinds, metrics: PolicyMetrics
+        self,
+        policies: Held,
+        bindings: Held,
+        lookup: Lookup,
+        authorizer: Authorizer,
+        kinds: ParamKinds,
+        metrics: PolicyMetrics,
+        conditions: ConditionMetrics,
     ) -> None:
-        self._source = Source(policies, bindings, _compiled)
+        self._source = Source(policies, bindings, partial(_compiled, conditions))
         self._lookup, self._authorizer, self._kinds, self._metrics = lookup, authorizer, kinds, metrics
 
     def handles(self, attributes: Attributes) -> bool:
@@ -36,7 +45,7 @@ class ValidatingAdmissionPolicy(Validating):
         await judge(review, self._source.candidates(attributes), self._metrics)
 
 
-def _compiled(policy: Object) -> "Validator":
+def _compiled(metrics: ConditionMetrics, policy: Object) -> "Validator":
     from controlplane.apiserver.admission.policy.validator import Validator
 
-    return Validator(policy)
+    return Validator(policy, metrics)

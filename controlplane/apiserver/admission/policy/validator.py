@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apimachinery.cel.environment import EvaluationError
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.policy.conditions import MatchConditions
 from controlplane.apiserver.admission.policy.evaluation import Answers, Budget, Evaluation, OutOfBudgetError
 from controlplane.apiserver.admission.policy.expressions import BOOL, NULL, STRING, Compiler, Expression
@@ -57,8 +58,9 @@ class _Validation:
 class Validator:
     """``compile_policy`` of a source; an expression that does not compile has no value."""
 
-    def __init__(self, policy: Mapping[str, Any]) -> None:
+    def __init__(self, policy: Mapping[str, Any], metrics: ConditionMetrics) -> None:
         spec = policy["spec"]
+        self._name, self._metrics = policy["metadata"]["name"], metrics
         self._fails = spec.get("failurePolicy") != "Ignore"
         compiler = self._compiler = Compiler(params=bool(spec.get("paramKind")))
         self._variables = {each["name"]: compiler.variable(each["name"], each["expression"]) for each in _of(spec, "variables")}
@@ -70,11 +72,13 @@ class Validator:
 
     async def validate(self, values: Mapping[str, Any], answers: Answers) -> Result:
         evaluation = Evaluation(values, answers, self._compiler, self._variables)
-        match = await self._conditions.match(evaluation)
-        if match.error:
-            return self._error(match.error)
-        if not match.matches:
-            return Result()
+        if self._conditions:
+            where = (self._name, "policy", "validate", values["request"]["operation"])
+            match = await self._metrics.watch(where, self._conditions.match(evaluation))
+            if match.error:
+                return self._error(match.error)
+            if not match.matches:
+                return Result()
         try:
             budget = Budget()
             decisions = [await self._decide(each, evaluation, budget) for each in self._validations]

@@ -96,17 +96,12 @@ class Caller:
         assert hook.conditions is not None
         request = request_of(attributes, matched.kind, matched.resource)
         values = view.values_of(attributes, request, None, shown.obj, shown.old)
-        begun = time.perf_counter()
-        found = await hook.conditions.match(Evaluation(values, Answers(attributes.user, self._authorizer), Compiler()))
         where = (hook.name, "webhook", self.kind.step, attributes.operation)
-        self.metrics.conditions(where, time.perf_counter() - begun)
-        if found.failed:
-            self.metrics.condition_errors[where] += found.failed
+        evaluation = Evaluation(values, Answers(attributes.user, self._authorizer), Compiler())
+        found = await self.metrics.conditions.watch(where, hook.conditions.match(evaluation))
         if found.error:
             _log.warning("Match conditions cannot be evaluated, failing closed", webhook=hook.name, err=found.error)
             raise refuse(attributes, found.error)
-        if not found.matches:
-            self.metrics.exclusions[where] += 1
         return found.matches
 
     async def ask(self, candidate: Candidate, attributes: Attributes, shown: Versions) -> Answer:

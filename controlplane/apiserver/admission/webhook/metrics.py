@@ -7,10 +7,10 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.registry import Collector
 
 from component.histogram import Times
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 
 NO_ERROR, CALLING, INTERNAL = "no_error", "calling_webhook_error", "apiserver_internal_error"
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0)
-_CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 _PREFIX = "apiserver_admission_"
 _Key = tuple[str, ...]
 _HIGHEST = 600  # codes above count as this one
@@ -21,12 +21,10 @@ class WebhookMetrics(Collector):
 
     def __init__(self) -> None:
         self._times: dict[_Key, Times] = {}
-        self._condition_times: dict[_Key, Times] = {}
         self._requests: Counter[_Key] = Counter()
         self._rejections: Counter[_Key] = Counter()
         self._failed_open: Counter[_Key] = Counter()
-        self.exclusions: Counter[_Key] = Counter()
-        self.condition_errors: Counter[_Key] = Counter()
+        self.conditions = ConditionMetrics()
 
     def called(self, name: str, kind: str, operation: str, seconds: float, code: int, *, rejected: bool) -> None:
         said = "true" if rejected else "false"
@@ -35,13 +33,6 @@ class WebhookMetrics(Collector):
         times = self._times.get(key)
         if times is None:
             times = self._times[key] = Times(_BUCKETS)
-        times.add(seconds)
-
-    def conditions(self, where: _Key, seconds: float) -> None:
-        """``where`` is the webhook's name, what kind of thing that is, the step, and the operation."""
-        times = self._condition_times.get(where)
-        if times is None:
-            times = self._condition_times[where] = Times(_CONDITION_BUCKETS)
         times.add(seconds)
 
     def rejected(self, name: str, kind: str, operation: str, why: str, code: int) -> None:
@@ -67,15 +58,7 @@ class WebhookMetrics(Collector):
             self._rejections,
         )
         yield _count("webhook_fail_open_count", "Admission webhooks that failed open.", ("name", "type"), self._failed_open)
-        where = ("name", "kind", "type", "operation")
-        family = HistogramMetricFamily(
-            f"{_PREFIX}match_condition_evaluation_seconds", "Admission match condition evaluation time in seconds.", labels=where
-        )
-        for key, times in self._condition_times.items():
-            times.show(family, key)
-        yield family
-        yield _counter("match_condition_exclusions", "Requests kept from a webhook by conditions.", where, self.exclusions)
-        yield _counter("match_condition_evaluation_errors", "Match conditions without a value.", where, self.condition_errors)
+        yield from self.conditions.collect()
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...], counts: Counter[_Key]) -> CounterMetricFamily:

@@ -9,6 +9,7 @@ from apimachinery.errors import StatusError
 from apimachinery.gvk import GroupVersionKind
 from component.errors import OperatorError
 from controlplane.apiserver.admission.catalog import CATALOG, Policies, Tools, chosen, plugins
+from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
@@ -54,7 +55,7 @@ def tools(objects: dict[tuple[str, str, str], Object] | None = None, **settings:
     async def write_status(*_: Any) -> None:
         raise AssertionError
 
-    policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics(), MutationMetrics())
+    policies = Policies(lambda resource: Nothing(), Nothing(), PolicyMetrics(), MutationMetrics(), ConditionMetrics())
     webhooks = Webhooks(lambda resource: Nothing(), lambda users: HookClients(ClusterServices(lookup), users))
     return Tools(lookup, listing, Signers(), write_status, settings, policies=policies, webhooks=webhooks)
 
