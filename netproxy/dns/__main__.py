@@ -69,7 +69,7 @@ class DNS:
         self._configuration = InformerFactory(client)
         self._own: set[Address] = set()
         self._fellows: dict[str, tuple[str, ...]] = {}  # by slice
-        self._resolvers = Resolvers(settings, forwarder, self.responder.probes, lambda: self._own)
+        self._resolvers = Resolvers(settings, forwarder, self.responder.probes, lambda: self._own, client.clock)
         self._publisher: Publisher | None = None
         self._watch()
 

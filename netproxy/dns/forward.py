@@ -85,6 +85,13 @@ class Forwarder:
                 each.looped = True
                 _log.error("Resolver asks us in turn, it is left out", resolver=str(address))
 
+    def include(self, domain: bytes, address: Address) -> None:
+        """Its answers are its own again."""
+        for each in self._groups.get(domain, ()):
+            if each.address == address and each.looped:
+                each.looped = False
+                _log.info("Resolver asks us no more, it is asked again", resolver=str(address))
+
     def cached(self, query: wire.Query) -> Aged | None:
         """An answer at hand, and its age in seconds. One that many ask for is fetched anew before it ends."""
         key = _key(query)
@@ -199,14 +206,16 @@ Probes = dict[bytes, tuple[bytes, Address]]
 async def find_loops(forwarder: Forwarder, probes: Probes, make: Callable[[bytes], wire.Query]) -> None:
     """Ask each resolver a question that nobody else asks: if it arrives at our own server, the resolver asks us.
 
-    ``probes`` is shared with ``responder``, which looks questions up in it; ``make`` makes a question below a domain.
+    ``probes`` is shared with ``responder``, which takes a question from it that has arrived; ``make`` makes one below a domain.
     """
     for domain, address in forwarder.addresses:
         query = make(domain)
         probes[query.key] = (domain, address)
         try:
             await upstream.exchange(address, query, ATTEMPT_SECONDS)
+            if query.key in probes:
+                forwarder.include(domain, address)
         except UpstreamError:
             continue
         finally:
-            del probes[query.key]
+            probes.pop(query.key, None)

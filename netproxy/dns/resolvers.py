@@ -1,6 +1,6 @@
 """Whom the forwarder asks: the ConfigMap of the cluster, the flag, or the node's file. Made and run by ``__main__``.
 
-All three may change while the server runs, but for the flag; each change is followed by a search for loops.
+All but the flag may change while the server runs; each change is followed by a search for loops.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from component import logs
+from component.clock import Clock
 from netproxy.dns import config, stubs, wire
 from netproxy.dns.config import Config
 from netproxy.dns.forward import Forwarder, Probes, find_loops
@@ -20,19 +21,23 @@ from netproxy.dns.upstream import Address
 _log = logs.get(__name__)
 LOOK_SECONDS = 5.0
 """Between two looks at the file."""
+LOOP_SECONDS = 300.0
+"""Between two searches for loops: one may come or go without a change of ours."""
 Object = dict[str, Any]
 
 
 class Resolvers:
     """Tells the forwarder whom to ask, and leaves ourselves out: ``own`` are the addresses on which we answer."""
 
-    def __init__(self, settings: Config, forwarder: Forwarder, probes: Probes, own: Callable[[], set[Address]]) -> None:
-        self._settings, self._forwarder, self._probes, self._own = settings, forwarder, probes, own
+    def __init__(
+        self, settings: Config, forwarder: Forwarder, probes: Probes, own: Callable[[], set[Address]], clock: Clock
+    ) -> None:
+        self._settings, self._forwarder, self._probes, self._own, self._clock = settings, forwarder, probes, own, clock
         self._file_seen: float | None = None
         self._file: tuple[Address, ...] = ()
         self._stubs = Stubs()
         self._used: tuple[tuple[Address, ...], Stubs] | None = None
-        self._trusted = True
+        self._search_at = 0.0
 
     def configure(self, obj: Object | None) -> None:
         """The ConfigMap is now this; None when there is none. What it says wrongly changes nothing."""
@@ -47,15 +52,15 @@ class Resolvers:
         if self._settings.resolv_conf is not None and not self._settings.upstreams:
             await asyncio.to_thread(self._read_file, self._settings.resolv_conf)
         self._apply()
-        if not self._trusted:
-            self._trusted = True
+        if self._clock.monotonic() >= self._search_at:
+            self._search_at = self._clock.monotonic() + LOOP_SECONDS
             await find_loops(self._forwarder, self._probes, probe)
 
     def _apply(self) -> None:
         wanted = (self._stubs.upstreams or self._settings.upstreams or self._file, self._stubs)
         if wanted == self._used:
             return
-        self._used, self._trusted = wanted, False
+        self._used, self._search_at = wanted, 0.0
         upstreams = self._without_us(wanted[0])
         _log.info("Asking other names of", resolvers=[str(each) for each in upstreams], stub_domains=len(self._stubs.domains))
         domains = {domain: self._without_us(servers) for domain, servers in self._stubs.domains.items()}

@@ -111,7 +111,7 @@ class Responder:
             return self._finish(query, local, door, self._zone, began)
         if isinstance(local, External):
             return self._follow(query, local, door, began)
-        if query.type == wire.HINFO and (tried := self.probes.get(query.key)) is not None:
+        if query.type == wire.HINFO and (tried := self.probes.pop(query.key, None)) is not None:
             self._forwarder.exclude(*tried)
             return wire.failure(query, wire.REFUSED)
         if (held := self._forwarder.cached(query)) is not None:

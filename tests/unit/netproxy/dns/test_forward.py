@@ -11,7 +11,8 @@ import dns.rrset
 import pytest
 
 from component.clock import FakeClock
-from netproxy.dns import forward, wire
+from netproxy.dns import forward
+from netproxy.dns.resolvers import probe
 from netproxy.dns.upstream import Address
 from tests.support.dns import TCP, UDP, Zone, external, service, texts
 
@@ -302,8 +303,14 @@ async def test_a_resolver_that_asks_us_is_found_and_left_out() -> None:
 
     async with resolver(asks_us) as loop, resolver(answering("192.0.2.1")) as server:
         zone.forwarder.use([loop.address, server.address])
-        probe = wire.parse(dns.message.make_query("abc.pybernetes-loop", "HINFO").to_wire())
-        await forward.find_loops(zone.forwarder, zone.responder.probes, lambda _: probe)
+        await forward.find_loops(zone.forwarder, zone.responder.probes, probe)
         before = len(loop.asked)
         assert texts(await ask(zone, "www.example.com")) == ["www.example.com. 30 A 192.0.2.1"]
         assert len(loop.asked) == before
+        # a silent one is not trusted again, one that answers by itself is
+        for script, last in ((lambda _: [], 1), (answering("192.0.2.2"), 2)):
+            loop.script = script
+            await forward.find_loops(zone.forwarder, zone.responder.probes, probe)
+            zone.cache.clear()
+            assert texts(await ask(zone, "www.example.com")) == [f"www.example.com. 30 A 192.0.2.{last}"]
+        assert not zone.responder.probes

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from component.clock import FakeClock
 from netproxy.dns import stubs
 from netproxy.dns.config import Config
 from netproxy.dns.resolvers import Resolvers
@@ -61,7 +62,7 @@ async def test_the_last_good_state_counts_and_the_file_is_followed(tmp_path: Pat
         return [(domain, str(address)) for domain, address in zone.forwarder.addresses]
 
     settings = Config("", "node-1", resolv_conf=file)
-    resolvers = Resolvers(settings, zone.forwarder, zone.responder.probes, lambda: {us})
+    resolvers = Resolvers(settings, zone.forwarder, zone.responder.probes, lambda: {us}, FakeClock())
     await resolvers.look()
     assert asked() == []
     file.write_text(f"# the node's\nnameserver {us.host}\nnameserver 127.0.0.2\nnameserver nonsense\noptions ndots:1\n")
