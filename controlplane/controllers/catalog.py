@@ -54,6 +54,7 @@ from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.replication_controller import ReplicationControllerController
 from controlplane.controllers.resource_quota import ResourceQuotaController
 from controlplane.controllers.resourceclaim import ResourceClaimController
+from controlplane.controllers.resourcepoolstatusrequest import REQUESTS, ResourcePoolStatusRequestController
 from controlplane.controllers.root_ca_publisher import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.service_cidr import ServiceCIDRController
@@ -77,7 +78,6 @@ _ABSENT = frozenset(
         "cloud-node-lifecycle",
         "cloud-node-lifecycle-controller",
         "node-route-controller",
-        "resourcepoolstatusrequest-controller",
         "route",
         "selinux-warning-controller",
         "service",
@@ -198,6 +198,7 @@ def descriptors() -> list[Descriptor]:
         Descriptor("persistentvolume-expander-controller", "persistentvolume-expander", lambda env, flags: VolumeExpander(env)),
         Descriptor("ephemeral-volume-controller", "ephemeral-volume", _ephemeral_volume),
         Descriptor("resourceclaim-controller", "resource-claim-controller", _resource_claim, needs=RESOURCE_CLAIMS),
+        Descriptor("resourcepoolstatusrequest-controller", "resourcepoolstatusrequest", _pool_status, needs=REQUESTS),
         Descriptor("device-taint-eviction-controller", "device-taint-eviction", _device_taint_eviction, needs=RESOURCE_SLICES),
         Descriptor("local-path-provisioner", "local-path", _local_path),
         Descriptor("node-ipam-controller", "nodeipam", _node_ipam),
@@ -442,6 +443,11 @@ def _podgroup_protection(env: Environment, flags: Options) -> Controller | None:
 def _storageversion_gc(env: Environment, flags: Options) -> Controller | None:
     gates: Gates = flags.get("feature_gates") or DEFAULTS
     return StorageVersionGarbageCollector(env) if gates.enabled("StorageVersionAPI") else None
+
+
+def _pool_status(env: Environment, flags: Options) -> Controller | None:
+    gates: Gates = flags.get("feature_gates") or DEFAULTS
+    return ResourcePoolStatusRequestController(env) if gates.enabled("DRAResourcePoolStatus") else None
 
 
 def _local_path(env: Environment, flags: Options) -> Controller | None:

@@ -283,6 +283,12 @@ GATED: dict[str, tuple[Rule, ...]] = {
         rule(_READ, "core", "pods"),
         _EVENTS,
     ),
+    "resourcepoolstatusrequest-controller": (
+        rule(f"delete {_READ}", _DRA, "resourcepoolstatusrequests"),
+        rule("update", _DRA, "resourcepoolstatusrequests/status"),
+        rule(_READ, _DRA, "resourceclaims resourceslices"),
+        _EVENTS,
+    ),
     "storage-version-garbage-collector": (
         rule(_READ, "coordination.k8s.io", "leases"),
         rule(f"delete patch update {_READ}", "internal.apiserver.k8s.io", "storageversions"),

@@ -1,6 +1,6 @@
 """ResourcePoolStatusRequests: the question how many devices of a driver are left. Behind ``DRAResourcePoolStatus``.
 
-Nobody here answers yet: the status stays empty, which upstream's clients read as pending.
+An empty status is one that has not been answered yet.
 """
 
 from datetime import datetime
