@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm machines misbehave lint lint-ansible format bench bench-pods bench-node bench-watch
+.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm vm-ipvs machines misbehave lint lint-ansible format bench bench-pods bench-node bench-watch
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -49,6 +49,9 @@ runtimes: setup-dev ## fetch other containerds (1.7, 2) and run the kubelet's te
 
 vm: setup-dev ## the kubelet's tests in a small machine with systemd and cgroup v2, both cgroup drivers (root)
 	@.venv/bin/python -m tests.vm.run $(VM)
+
+vm-ipvs: setup-dev ## the proxy's tests with IPVS, on Debian's kernel and an emulated processor: ten minutes (root)
+	@.venv/bin/python -m tests.vm.emulated $(VM)
 
 machines: setup-dev ## the playbooks on three Debian machines with systemd, over SSH: from nothing to upgraded and off again (root; MACHINES="--control-planes 3 --steps site,smoke")
 	@.venv/bin/python -m tests.ansible.run $(MACHINES)

@@ -44,7 +44,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--scheduler-port", PORT, "Port of the scheduler [default: 10259]."),
     ("--proxy-healthz-port", PORT, "Port of the proxy's health check [default: 10256]."),
     ("--proxy-metrics-port", PORT, "Port of the proxy's metrics [default: 10249]."),
-    ("--proxy-mode", click.Choice(["iptables", "nftables"]), "Packet filter that the proxy programs [default: iptables]."),
+    ("--proxy-mode", click.Choice(["iptables", "ipvs", "nftables"]), "What the proxy programs [default: iptables]."),
     ("--dns-port", PORT, "Port of the node's address to which the Service kube-dns leads [default: 10053]."),
     ("--dns-metrics-port", PORT, "Port of the DNS server's metrics [default: 9153]."),
     ("--service-cluster-ip-range", str, "Range of cluster IPs [default: 10.96.0.0/12]."),

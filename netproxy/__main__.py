@@ -37,6 +37,7 @@ from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
 Object = dict[str, Any]
+_DEPRECATED = "The ipvs proxier is now deprecated and may be removed in a future release. Please use 'nftables' instead."
 ANY_IPV4 = "0.0.0.0"  # noqa: S104 - balancers ask from outside
 
 
@@ -154,6 +155,9 @@ class Proxy:
             group.create_task(self._events.run(), name="events")
             node = {"kind": "Node", "apiVersion": "v1", "name": self._settings.node_name, "uid": self._settings.node_name}
             self._events.event(node, NORMAL, "Starting", "", action="StartKubeProxy")
+            if self._settings.mode == "ipvs":
+                _log.error(_DEPRECATED)
+                self._events.event(node, WARNING, "IPVSDeprecation", _DEPRECATED, action="StartKubeProxy")
             group.create_task(self._checks.run(), name="health-checks")
             await self._informers.wait_synced()
             _log.info("Programming services", mode=self._settings.mode)

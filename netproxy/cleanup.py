@@ -3,9 +3,13 @@
 from component import logs
 from component.errors import OperatorError
 from component.process import RealRunner, Runner
+from netproxy.backends.iptables import names
 from netproxy.backends.iptables.removal import removal
-from netproxy.kernel import legacy, nft
+from netproxy.backends.ipvs.names import set_names
+from netproxy.kernel import ipset, legacy, nft
+from netproxy.kernel.addresses import DEVICE, AddressError, device_exists, remove_device
 from netproxy.kernel.iptables import IPTables, IPTablesError, Mode, RealIPTables, available
+from netproxy.kernel.ipvs import IPVSError, RealIPVS
 from netproxy.trackers.services import Family
 
 _log = logs.get(__name__)
@@ -19,15 +23,41 @@ async def cleanup(runner: Runner | None = None) -> None:
     :raises OperatorError: when some of ours could not be removed; the rest is removed all the same.
     """
     runner = runner or RealRunner()
-    failed = [*await _clean_iptables(runner), *await _clean_nftables(runner)]
+    failed = [*await _clean_iptables(runner), *await _clean_ipvs(runner), *await _clean_nftables(runner)]
     if failed:
         raise OperatorError("cannot remove the proxy's rules: " + "; ".join(failed))
 
 
 async def remove_other_modes(mode: str, runner: Runner) -> None:
     """What an earlier run in another mode left: two of them would translate each other's packets. A failure is logged."""
-    for failure in await (_clean_iptables(runner) if mode == "nftables" else _clean_nftables(runner)):
+    if mode == "nftables":
+        failures = [*await _clean_iptables(runner), *await _clean_ipvs(runner)]
+    elif mode == "ipvs":
+        # both use KUBE-SERVICES: a run in the same mode keeps what it finds there, as connections depend on it
+        failures = [*await _clean_iptables(runner, names.CANARY), *await _clean_nftables(runner)]
+    else:
+        failures = [*await _clean_iptables(runner, names.OF_IPVS[0]), *await _clean_ipvs(runner), *await _clean_nftables(runner)]
+    for failure in failures:
         _log.error("Cannot remove the rules of another mode", err=failure)
+
+
+async def _clean_ipvs(runner: Runner) -> list[str]:
+    """Virtual servers, their device and sets, after the rules that use these. What failed, empty after a success."""
+    failed: list[str] = []
+    if device_exists():
+        for remove in (RealIPVS().flush, remove_device):
+            try:
+                await remove()
+            except (IPVSError, AddressError) as error:
+                failed.append(str(error))
+        _log.info("Removed the proxy's virtual servers", device=DEVICE)
+    if ipset.available():
+        try:
+            await ipset.RealIPSets(runner).destroy(set_names())
+        except ipset.IPSetError as error:
+            # nothing of ours can be in a kernel that has no sets
+            (failed.append if "destroy" in str(error) or "restore" in str(error) else _log.info)(str(error))
+    return failed
 
 
 async def _clean_nftables(runner: Runner) -> list[str]:
@@ -51,18 +81,18 @@ async def _clean_nftables(runner: Runner) -> list[str]:
     return failed
 
 
-async def _clean_iptables(runner: Runner) -> list[str]:
-    """From both kinds of iptables. What failed, empty after a success."""
+async def _clean_iptables(runner: Runner, if_there: str = "") -> list[str]:
+    """From both kinds of iptables, of each only if it has the chain ``if_there``. What failed, empty after a success."""
     failed: list[str] = []
     for family in _FAMILIES:
         for mode in _modes(family):
             try:
-                if await _clean(RealIPTables(runner, family, mode)):
+                if await _clean(RealIPTables(runner, family, mode), if_there):
                     _log.info("Removed the proxy's rules", family=family, iptables=mode or "default")
             except IPTablesError as error:
                 failed.append(str(error))
         if legacy.loaded(family):
-            failed += await _clean_legacy(runner, family)
+            failed += await _clean_legacy(runner, family, if_there)
     return failed
 
 
@@ -73,24 +103,27 @@ def _modes(family: Family) -> list[Mode]:
     return [""] if available(family) and not available(family, "legacy") else []
 
 
-async def _clean_legacy(runner: Runner, family: Family) -> list[str]:
+async def _clean_legacy(runner: Runner, family: Family, if_there: str) -> list[str]:
     """By libiptc, which needs no command; else by the command. What failed, empty after a success."""
     try:
-        if await _clean(legacy.LegacyTables(family)):
+        if await _clean(legacy.LegacyTables(family), if_there):
             _log.info("Removed the proxy's rules", family=family, iptables="legacy")
         return []
     except IPTablesError as error:
         if not available(family, "legacy"):
             return [str(error)]
     try:
-        await _clean(RealIPTables(runner, family, "legacy"))
+        await _clean(RealIPTables(runner, family, "legacy"), if_there)
         return []
     except IPTablesError as error:
         return [str(error)]
 
 
-async def _clean(tables: IPTables) -> bool:
+async def _clean(tables: IPTables, if_there: str) -> bool:
     """A look, then one transaction; whether there was anything of ours."""
-    transaction = removal(await tables.save())
+    held = await tables.save()
+    if if_there and not any(if_there in chains for chains in held.values()):
+        return False
+    transaction = removal(held)
     await tables.restore(transaction)
     return bool(transaction)

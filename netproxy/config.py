@@ -10,11 +10,11 @@ import click
 
 from component import config, features, flags
 from component.featuregates import Gates
+from netproxy.backends.ipvs.settings import DEFAULTS, SCHEDULERS, IPVSSettings
 
-MODES = ("iptables", "nftables")
+MODES = ("iptables", "ipvs", "nftables")
 DETECT_LOCAL = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 _REFUSED = {
-    "ipvs": "the ipvs mode is not implemented",
     "userspace": "the userspace mode was removed from Kubernetes in 1.26",
     "kernelspace": "the kernelspace mode exists on Windows only",
 }
@@ -54,6 +54,7 @@ class Config:
     node_port_addresses: tuple[str, ...] = ()
     cleanup: bool = False
     conntrack: ConntrackSettings = ConntrackSettings()
+    ipvs: IPVSSettings = DEFAULTS
     features: Gates = features.DEFAULTS
 
 
@@ -76,11 +77,19 @@ _FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--conntrack-tcp-timeout-close-wait", flags.DURATION, "The same in CLOSE_WAIT [1h]."),
     ("--conntrack-udp-timeout", flags.DURATION, "Idle time of UDP without an answer, 0 for the kernel's own [0]."),
     ("--conntrack-udp-timeout-stream", flags.DURATION, "The same of UDP with answers [0]."),
+    ("--ipvs-scheduler", str, "How virtual servers choose a real server [rr]."),
+    ("--ipvs-exclude-cidrs", flags.COMMA_LIST, "Ranges of virtual servers that are not the proxy's to remove."),
+    ("--ipvs-tcp-timeout", flags.DURATION, "Idle time of IPVS TCP connections, 0 for the kernel's own [0]."),
+    ("--ipvs-tcpfin-timeout", flags.DURATION, "The same after a FIN [0]."),
+    ("--ipvs-udp-timeout", flags.DURATION, "The same of UDP [0]."),
+    ("--ipvs-min-sync-period", flags.DURATION, "Least time between two syncs in ipvs mode [1s]."),
+    ("--ipvs-sync-period", flags.DURATION, "How often to look whether the virtual servers are still there [30s]."),
     ("--nodeport-addresses", flags.COMMA_LIST, "Ranges of addresses with node ports, or primary [all; nftables: primary]."),
 )
 _SWITCHES: tuple[tuple[str, str], ...] = (
     ("--iptables-localhost-nodeports", "Answer node ports on 127.0.0.1 too [true]."),
     ("--conntrack-tcp-be-liberal", "Accept out-of-window packets, not counting them as INVALID [false]."),
+    ("--ipvs-strict-arp", "Do not answer ARP for addresses of Services [false]."),
     ("--masquerade-all", "SNAT all traffic to cluster IPs [false]."),
     ("--cleanup", "Remove the proxy's rules and exit."),
 )
@@ -134,6 +143,12 @@ _MODE_KEYS = {
     "masqueradeBit": "iptables_masquerade_bit",
     "masqueradeAll": "masquerade_all",
     "localhostNodePorts": "iptables_localhost_nodeports",
+    "scheduler": "ipvs_scheduler",
+    "excludeCIDRs": "ipvs_exclude_cidrs",
+    "strictARP": "ipvs_strict_arp",
+    "tcpTimeout": "ipvs_tcp_timeout",
+    "tcpFinTimeout": "ipvs_tcpfin_timeout",
+    "udpTimeout": "ipvs_udp_timeout",
 }
 # Settings of other modes, or without a meaning here: a kubeadm file names them all, mostly as null or zero.
 _IGNORED = (
@@ -166,6 +181,11 @@ def read(options: Mapping[str, Any]) -> Config:
         file = config.read(given["config"], "KubeProxyConfiguration")
         given = {**_from_file(file, _mode(given.get("proxy_mode") or file.get("mode"))), **given}
     mode = _mode(given.get("proxy_mode"))
+    if mode == "ipvs":
+        # upstream's flags for the periods have a twin for this mode
+        for period in ("sync_period", "min_sync_period"):
+            if f"ipvs_{period}" in given:
+                given[f"iptables_{period}"] = given[f"ipvs_{period}"]
     if not given.get("kubeconfig") and not given.get("cleanup"):
         raise click.UsageError("--kubeconfig is needed: a file with the API server's address and the proxy's credentials")
     return Config(
@@ -183,6 +203,7 @@ def read(options: Mapping[str, Any]) -> Config:
         localhost_node_ports=bool(given.get("iptables_localhost_nodeports", True)),
         node_port_addresses=_node_port_addresses(given.get("nodeport_addresses", ()), mode),
         cleanup=bool(given.get("cleanup")),
+        ipvs=_ipvs(given),
         features=_features(given),
         **_detect_local(given),
         conntrack=ConntrackSettings(
@@ -205,6 +226,20 @@ def _mode(given: Any) -> str:
         must = f"must be {','.join(MODES)} or blank (blank means the best-available proxy [currently iptables])"
         raise click.UsageError(f'--proxy-mode: Invalid value: "{mode}": {must}')
     return str(mode)
+
+
+def _ipvs(given: Mapping[str, Any]) -> IPVSSettings:
+    scheduler = str(given.get("ipvs_scheduler") or "rr")
+    if scheduler not in SCHEDULERS:
+        raise click.UsageError(f"--ipvs-scheduler: {scheduler!r} is not a scheduler; use one of: {', '.join(SCHEDULERS)}")
+    return IPVSSettings(
+        scheduler,
+        strict_arp=bool(given.get("ipvs_strict_arp")),
+        exclude_cidrs=tuple(_network("--ipvs-exclude-cidrs", each) for each in given.get("ipvs_exclude_cidrs") or ()),
+        tcp_timeout=float(given.get("ipvs_tcp_timeout", 0)),
+        tcp_fin_timeout=float(given.get("ipvs_tcpfin_timeout", 0)),
+        udp_timeout=float(given.get("ipvs_udp_timeout", 0)),
+    )
 
 
 def _features(given: Mapping[str, Any]) -> Gates:

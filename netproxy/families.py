@@ -3,19 +3,23 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from component import logs
 from component.clock import Clock
 from component.errors import OperatorError
-from component.process import Runner
+from component.process import ProcessError, Runner
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.ipvs import IPVSBackend, Kernel
+from netproxy.backends.ipvs.settings import IPVSSettings
 from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options, node_port_addresses, of_family
 from netproxy.config import Config
-from netproxy.kernel import iptables, nft
+from netproxy.kernel import ipset, iptables, nft
+from netproxy.kernel.addresses import RealLocalAddresses
+from netproxy.kernel.ipvs import Call, IPVSError, RealIPVS, Server, Settings
 from netproxy.kernel.sysctl import Sysctl
 from netproxy.trackers.services import Family
 from netproxy.tuning import tune_conntrack
@@ -24,6 +28,7 @@ _log = logs.get(__name__)
 FAMILIES: tuple[Family, ...] = ("IPv4", "IPv6")
 _LEAST_NFT = (1, 0, 1)
 _LEAST_KERNEL = (5, 13)
+_LEAST_IPSET = (6, 0)
 _SKIP_KERNEL_CHECK = "KUBE_PROXY_NFTABLES_SKIP_KERNEL_VERSION_CHECK"
 
 
@@ -45,19 +50,22 @@ async def make_backends(settings: Config, runner: Runner, pod_ranges: Sequence[s
     tune_conntrack(host.sysctl, settings.conntrack, os.cpu_count() or 1)
     if settings.mode == "nftables":
         await _require_nftables(runner)
+    if settings.mode == "ipvs":
+        await require_ipvs(runner, settings.ipvs)
     made: dict[Family, Backend] = {}
     for family in FAMILIES:
         options = options_for(family, settings, pod_ranges, host.sysctl)
-        backend = await (_nftables if settings.mode == "nftables" else _iptables)(runner, options, host)
+        backend = await _backend(settings, runner, options, host)
         if backend is None:
             _log.info(f"No {settings.mode} support for family", ipFamily=family)
             continue
         _log.info("Programming", ipFamily=family, mode=settings.mode, pods=options.cluster_cidr or options.pod_interface)
         made[family] = backend
     if not made:
+        tool = "iptables" if settings.mode == "ipvs" else settings.mode
+        needed = f"{tool} (required for IPVS)" if settings.mode == "ipvs" else tool
         raise OperatorError(
-            f"{settings.mode} is not available on this host: install the package {settings.mode}, "
-            "or correct PATH (it needs /usr/sbin)"
+            f"{needed} is not available on this host: install the package {tool}, or correct PATH (it needs /usr/sbin)"
         )
     if not any(backend.options.knows_pods for backend in made.values()):
         _log.warning("Without --cluster-cidr pods cannot be told from outsiders, whose calls to cluster IPs are not answered")
@@ -77,8 +85,22 @@ def options_for(family: Family, settings: Config, pod_ranges: Sequence[str], sys
     )
 
 
-async def _iptables(runner: Runner, options: Options, host: Host) -> Backend | None:
+async def _backend(settings: Config, runner: Runner, options: Options, host: Host) -> Backend | None:
     """None when the family's tools or the kernel's part of it are missing."""
+    if settings.mode == "nftables":
+        return await _nftables(runner, options, host)
+    tables = await _iptables(runner, options, host)
+    if tables is None:
+        return None
+    if settings.mode == "iptables":
+        return IPTablesBackend(tables, host.sysctl, options)
+    family, wanted = options.family, settings.ipvs
+    excluded = replace(wanted, exclude_cidrs=of_family(wanted.exclude_cidrs, family))
+    kernel = Kernel(RealIPVS(family), ipset.RealIPSets(runner, family), tables, RealLocalAddresses(family), host.sysctl)
+    return IPVSBackend(kernel, options, excluded, host.clock)
+
+
+async def _iptables(runner: Runner, options: Options, host: Host) -> iptables.RealIPTables | None:
     family = options.family
     if not iptables.available(family) or not _kernel_has(family, host.sysctl):
         return None
@@ -91,7 +113,7 @@ async def _iptables(runner: Runner, options: Options, host: Host) -> Backend | N
         _log.warning("Cannot use the iptables of a family", ipFamily=family, err=error)
         return None
     _log.info("Using iptables", ipFamily=family, variant=mode or "default")
-    return IPTablesBackend(tables, host.sysctl, options)
+    return tables
 
 
 async def _nftables(runner: Runner, options: Options, host: Host) -> Backend | None:
@@ -113,6 +135,43 @@ async def _require_nftables(runner: Runner) -> None:
     known = (int(release[1]), int(release[2])) if release else (0, 0)
     if not os.environ.get(_SKIP_KERNEL_CHECK) and known < _LEAST_KERNEL:
         raise OperatorError(f"kube-proxy in nftables mode requires kernel {_LEAST_KERNEL[0]}.{_LEAST_KERNEL[1]} or later")
+
+
+async def require_ipvs(runner: Runner, settings: IPVSSettings) -> None:
+    """Load the kernel's part, try the scheduler on an address of documentation, and set the timeouts that are given.
+
+    :raises OperatorError: when this host has no IPVS, no such scheduler, or no ``ipset``.
+    """
+    trouble = "can't use the IPVS proxier: "
+    for module in ("ip_vs", "dummy"):
+        # it may be built in, or be loaded by a kernel that needs no modprobe: what counts is what the kernel then answers
+        await _modprobe(runner, module)
+    if not ipset.available():
+        raise OperatorError(f"{trouble}ipset is not installed: apt-get install ipset")
+    try:
+        if (found := await ipset.version(runner)) < _LEAST_IPSET:
+            least = ".".join(map(str, _LEAST_IPSET))
+            raise OperatorError(f"{trouble}ipset version: {'.'.join(map(str, found))} is less than min required version: {least}")
+        kernel = RealIPVS()
+        held = await kernel.servers()
+        if not any(each.settings.scheduler == settings.scheduler for each in held.values()):
+            trial = Server("198.51.100.0", "TCP", 20000)
+            refused = await kernel.run([Call("add server", trial, Settings(settings.scheduler))])
+            for why in refused.values():
+                raise OperatorError(f"{trouble}scheduler {settings.scheduler}: {why} (modprobe ip_vs_{settings.scheduler})")
+            await kernel.run([Call("delete server", trial)])
+        timeouts = [int(each) for each in (settings.tcp_timeout, settings.tcp_fin_timeout, settings.udp_timeout)]
+        if any(timeouts):
+            await kernel.set_timeouts(*timeouts)
+    except (IPVSError, ipset.IPSetError) as error:
+        raise OperatorError(f"{trouble}{error}") from error
+
+
+async def _modprobe(runner: Runner, module: str) -> None:
+    try:
+        await runner.run(["modprobe", module], check=False)
+    except ProcessError as error:
+        _log.v(2, "Cannot load a module", module=module, err=error)
 
 
 def _kernel_has(family: Family, sysctl: Sysctl) -> bool:

@@ -52,11 +52,12 @@ class ProxyMetrics:
                 f"{p}sync_proxy_rules_nftables_cleanup_failures", "Cumulative proxy nftables cleanup failures", family
             )
         else:
-            self.rules = registry.gauge(
-                f"{p}sync_proxy_rules_iptables_total", "Total number of iptables rules owned by kube-proxy", ("table", *family)
-            )
             self.failures = registry.counter(
                 f"{p}sync_proxy_rules_iptables_restore_failures", "Cumulative proxy iptables restore failures", family
+            )
+        if mode == "iptables":
+            self.rules = registry.gauge(
+                f"{p}sync_proxy_rules_iptables_total", "Total number of iptables rules owned by kube-proxy", ("table", *family)
             )
             self.partial_failures = registry.counter(
                 f"{p}sync_proxy_rules_iptables_partial_restore_failures",

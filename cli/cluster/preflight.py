@@ -39,6 +39,8 @@ def check(settings: Settings, data_dir: Path, own_containerd: bool, runs_already
         findings.append("etcd is not installed: apt-get install etcd-server, or --storage=sqlite")
     if settings.proxy_mode == "nftables" and shutil.which("nft") is None:
         findings.append("nft is not installed: apt-get install nftables, or --proxy-mode=iptables")
+    if settings.proxy_mode == "ipvs" and shutil.which("ipset") is None:
+        findings.append("ipset is not installed: apt-get install ipset, or --proxy-mode=iptables")
     if own_containerd and not Path(settings.cni_bin_dir, "bridge").exists():
         mend = "apt-get install containernetworking-plugins, or say where they are with --cni-bin-dir"
         findings.append(f"there are no CNI plugins in {settings.cni_bin_dir}: {mend}")

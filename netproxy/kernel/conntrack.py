@@ -13,19 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from netproxy.kernel import netlink
+
 UDP: Final = 17
-_NETLINK_NETFILTER: Final = 12
 _GET, _DELETE = (1 << 8) | 1, (1 << 8) | 2  # subsystem conntrack
-_REQUEST, _ACK, _DUMP = 1, 4, 0x300
-_ERROR, _DONE = 2, 3
 _TUPLE_ORIG, _TUPLE_REPLY, _ZONE = 1, 2, 18
 _TUPLE_IP, _TUPLE_PROTO = 1, 2
-_HEADER = struct.Struct("=IHHII")
-_ATTRIBUTE = struct.Struct("=HH")
 _GENERIC = struct.Struct("=BBH")
 # An IPv4 tuple as the kernel writes it: length and type, source, destination, protocol, source port, destination port.
 _TUPLE_V4 = struct.Struct("=HH8x4s4x4s8xB3x4x2s2x4x2s2x")
-_NESTED = 0x8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +58,11 @@ class RealConntrack:
         self._family = socket.AF_INET6 if family == "IPv6" else socket.AF_INET
 
     async def udp_flows(self) -> Sequence[Flow]:
-        with _open() as link:
+        with netlink.open_socket(netlink.NETFILTER) as link:
             return await asyncio.to_thread(lambda: list(_dump(link, self._family)))
 
     async def delete(self, flows: Iterable[Flow]) -> int:
-        with _open() as link:
+        with netlink.open_socket(netlink.NETFILTER) as link:
             return await asyncio.to_thread(_delete_all, link, self._family, list(flows))
 
 
@@ -87,60 +83,26 @@ class FakeConntrack:
         return len(gone)
 
 
-def _open() -> socket.socket:
-    link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
-    link.settimeout(10)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    link.bind((0, 0))
-    return link
-
-
-def _request(kind: int, flags: int, family: int, sequence: int, attributes: bytes = b"") -> bytes:
-    body = _GENERIC.pack(family, 0, 0) + attributes
-    return _HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body
+def _generic(family: int) -> bytes:
+    return _GENERIC.pack(family, 0, 0)
 
 
 def _dump(link: socket.socket, family: int) -> Iterator[Flow]:
-    link.send(_request(_GET, _REQUEST | _DUMP, family, 1))
-    while True:
-        for kind, body in _messages(link.recv(1 << 18)):
-            if kind == _DONE:
-                return
-            if kind == _ERROR:
-                _raise(body)
-            flow = _flow(body)
-            if flow is not None:
-                yield flow
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, memoryview]]:
-    view, offset = memoryview(data), 0
-    while offset + _HEADER.size <= len(view):
-        length, kind, _, _, _ = _HEADER.unpack_from(view, offset)
-        yield kind, view[offset + _HEADER.size : offset + length]
-        offset += (length + 3) & ~3
-
-
-def _attributes(data: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Type, payload and the whole attribute with its header."""
-    offset = 0
-    while offset + 4 <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        if length < 4:
-            return
-        yield kind & 0x3FFF, data[offset + 4 : offset + length], data[offset : offset + length]
-        offset += (length + 3) & ~3
+    for body in netlink.dump(link, _GET, _generic(family)):
+        flow = _flow(body)
+        if flow is not None:
+            yield flow
 
 
 def _flow(body: memoryview) -> Flow | None:
     """None for another protocol than UDP. The usual layout is read at once, attribute by attribute costs three times that."""
     start, size = _GENERIC.size, _TUPLE_V4.size
     after = start + 2 * size
-    if len(body) < after + _ATTRIBUTE.size or _ATTRIBUTE.unpack_from(body, after)[1] == _ZONE:
+    if len(body) < after + netlink.ATTRIBUTE.size or netlink.ATTRIBUTE.unpack_from(body, after)[1] == _ZONE:
         return _any_flow(body)
     length, kind, _, destination, protocol, _, port = _TUPLE_V4.unpack_from(body, start)
     reply_length, reply_kind, source, _, _, reply_port, _ = _TUPLE_V4.unpack_from(body, start + size)
-    if (length, kind, reply_length, reply_kind) != (size, _TUPLE_ORIG | _NESTED, size, _TUPLE_REPLY | _NESTED):
+    if (length, kind, reply_length, reply_kind) != (size, _TUPLE_ORIG | netlink.NESTED, size, _TUPLE_REPLY | netlink.NESTED):
         return _any_flow(body)
     if protocol != UDP:
         return None
@@ -157,7 +119,7 @@ def _any_flow(body: memoryview) -> Flow | None:
     """The same for what is written otherwise: IPv6, zones, protocols with other attributes."""
     original = reply = None
     handle = b""
-    for kind, payload, whole in _attributes(body[_GENERIC.size :]):
+    for kind, payload, whole in netlink.attributes(body[_GENERIC.size :]):
         if kind == _TUPLE_ORIG:
             original = _tuple(payload)
             if original is None:
@@ -176,13 +138,13 @@ def _tuple(data: memoryview) -> tuple[str, str, int, int] | None:
     """Source, destination, destination port and source port; None when it is not UDP."""
     addresses: dict[int, str] = {}
     ports: dict[int, int] = {}
-    for kind, payload, _ in _attributes(data):
+    for kind, payload, _ in netlink.attributes(data):
         if kind == _TUPLE_IP:
-            for which, address, _ in _attributes(payload):
+            for which, address, _ in netlink.attributes(payload):
                 # 1, 2: IPv4 source and destination; 3, 4: the same for IPv6
                 addresses[(which - 1) % 2] = socket.inet_ntop(socket.AF_INET6 if which > 2 else socket.AF_INET, address)
         elif kind == _TUPLE_PROTO:
-            for which, value, _ in _attributes(payload):
+            for which, value, _ in netlink.attributes(payload):
                 if which == 1 and value[0] != UDP:
                     return None
                 if which in (2, 3):
@@ -193,18 +155,8 @@ def _tuple(data: memoryview) -> tuple[str, str, int, int] | None:
 
 
 def _delete_all(link: socket.socket, family: int, flows: Sequence[Flow]) -> int:
-    deleted = 0
-    for sequence, flow in enumerate(flows, 1):
-        link.send(_request(_DELETE, _REQUEST | _ACK, family, sequence, flow.handle))
-        for kind, body in _messages(link.recv(1 << 16)):
-            if kind == _ERROR:
-                code = -struct.unpack_from("=i", body)[0]
-                if code not in (0, errno.ENOENT):
-                    raise OSError(code, f"cannot delete a conntrack entry: {os.strerror(code)}")
-                deleted += code == 0
-    return deleted
-
-
-def _raise(body: memoryview) -> None:
-    code = -struct.unpack_from("=i", body)[0]
-    raise OSError(code, f"cannot read the conntrack table: {os.strerror(code)}")
+    codes = netlink.batch(link, [(_DELETE, 0, _generic(family) + flow.handle) for flow in flows])
+    for code in codes:
+        if code not in (0, errno.ENOENT):
+            raise OSError(code, f"cannot delete a conntrack entry: {os.strerror(code)}")
+    return codes.count(0)

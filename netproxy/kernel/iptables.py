@@ -123,6 +123,14 @@ def parse_save(text: str) -> dict[str, Chains]:
     return {name: {chain: tuple(rules) for chain, rules in chains.items()} for name, chains in tables.items()}
 
 
+def target_of(rule: str) -> str:
+    """Where a rule jumps (``-j`` or ``-g``); empty for a rule that only counts."""
+    _, jump, rest = rule.rpartition(" -j ") if " -j " in rule else rule.rpartition("-j ")
+    if not jump:
+        _, jump, rest = rule.rpartition("-g ")
+    return rest.split(" ", 1)[0] if jump else ""
+
+
 def program(family: Literal["IPv4", "IPv6"], mode: Mode, suffix: str = "") -> str:
     """``iptables-restore``, ``ip6tables-nft-save``, ...; the distribution's default for mode ``""``."""
     base = "ip6tables" if family == "IPv6" else "iptables"

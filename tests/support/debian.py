@@ -6,6 +6,7 @@ The mirror is the one that this machine's apt uses. What comes is what the suite
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -65,6 +66,14 @@ class Packages:
                 versions[name] = version
                 _run(["dpkg-deb", "--extract", str(file), str(tree)])
         return versions
+
+    def newest(self, meta: str, pattern: re.Pattern[str]) -> str:
+        """The package whose name matches among those that ``meta`` leads to. Raises DebianError."""
+        said = _run(["apt-cache", "-c", str(self.folder / "apt.conf"), "depends", meta])
+        found = [word for word in said.split() if pattern.match(word)]
+        if not found:
+            raise DebianError(f"{meta} of {self.suite} leads to no package like {pattern.pattern}")
+        return found[0]
 
     def adopt(self, program: Path, tree: Path) -> None:
         """Let a program that this machine's C library is too old for run with the suite's, from ``tree``."""

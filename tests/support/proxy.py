@@ -10,11 +10,14 @@ from component.clock import Clock, FakeClock
 from component.metrics import Registry
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.ipvs import IPVSBackend, Kernel
+from netproxy.backends.ipvs.settings import IPVSSettings
 from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
 from netproxy.health import ProxyHealth
 from netproxy.kernel.conntrack import Conntrack, FakeConntrack
 from netproxy.kernel.fake_iptables import FakeIPTables
+from netproxy.kernel.fake_ipvs import FakeAddresses, FakeIPSets, FakeIPVS
 from netproxy.kernel.fake_nft import FakeNFT
 from netproxy.kernel.sysctl import FakeSysctl
 from netproxy.metrics import ProxyMetrics
@@ -90,6 +93,26 @@ def nftables_proxy(options: Options | None = None, cleanup_failures: list[None] 
     options = options or Options(cluster_cidr=CLUSTER_CIDR)
     backend = NFTablesBackend(nft, FakeSysctl(), options, clock, lambda: failures.append(None))
     return TestProxy(backend, clock=clock), nft
+
+
+class IPVSProxy:
+    """A proxy on virtual servers in memory, with each of the fakes that it is on."""
+
+    def __init__(self, options: Options | None = None, settings: IPVSSettings | None = None) -> None:
+        self.ipvs, self.sets, self.tables, self.addresses = FakeIPVS(), FakeIPSets(), FakeIPTables(), FakeAddresses()
+        self.sysctl, self.clock = FakeSysctl(), FakeClock()
+        self.kernel = Kernel(self.ipvs, self.sets, self.tables, self.addresses, self.sysctl)
+        backend = IPVSBackend(self.kernel, options or Options(cluster_cidr=CLUSTER_CIDR), settings or IPVSSettings(), self.clock)
+        self.proxy = TestProxy(backend, clock=self.clock)
+
+    def state(self) -> dict[str, object]:
+        """All that the kernel holds."""
+        return {
+            "servers": self.ipvs.state(),
+            "sets": self.sets.sets,
+            "bound": self.addresses.bound,
+            "rules": self.tables.tables,
+        }
 
 
 class TestProxy:

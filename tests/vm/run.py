@@ -48,11 +48,11 @@ def main() -> int:
     words = [*(arguments or [*SHORT, *LONG]), *_NOT_HERE, "-q", "--timeout", "240", "--color", "no"]
     with tempfile.TemporaryDirectory(dir=image.CACHE) as scratch:
         sources = Path(scratch, "sources.tar")
-        _pack(sources, {"arguments": "\n".join(words), "settings": f"driver={given.driver}\nswap={given.swap}\n"})
+        pack(sources, {"arguments": "\n".join(words), "settings": f"driver={given.driver}\nswap={given.swap}\n"})
         return _boot(Path(scratch), sources, given.memory, given.minutes * 60)
 
 
-def _pack(target: Path, settings: dict[str, str]) -> None:
+def pack(target: Path, settings: dict[str, str]) -> None:
     with tarfile.open(target, "w") as packed:
         packed.add(image.ROOT, ".", filter=lambda entry: None if Path(entry.name).name in _SKIPPED else entry)
         for name, text in settings.items():

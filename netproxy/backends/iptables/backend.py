@@ -8,11 +8,11 @@ from netproxy.backends.interface import BackendError
 from netproxy.backends.iptables import names
 from netproxy.backends.iptables.base import JUMPS, SHARED, ChainRef, fixed, loopback_node_ports, tails
 from netproxy.backends.iptables.quarantine import refused
-from netproxy.backends.iptables.removal import removal, target_of
+from netproxy.backends.iptables.removal import removal
 from netproxy.backends.iptables.render import EMPTY, Rendered, render
 from netproxy.backends.options import Options
 from netproxy.backends.settings import filter_bridged, switch_on
-from netproxy.kernel.iptables import TABLES, Chains, IPTables, IPTablesError, TableChange, Transaction
+from netproxy.kernel.iptables import TABLES, Chains, IPTables, IPTablesError, TableChange, Transaction, target_of
 from netproxy.kernel.sysctl import Sysctl
 from netproxy.plan import PlanChange, PortRules
 from netproxy.trackers.nodes import NodeFacts

@@ -17,6 +17,13 @@ PROXY_FIREWALL: Final = "KUBE-PROXY-FIREWALL"
 FIREWALL: Final = "KUBE-FIREWALL"  # shared with upstream's kubelet
 CANARY: Final = "KUBE-PROXY-CANARY"
 TRIAL: Final = "KUBE-PROXY-TRIAL"  # of ours alone: see ``quarantine``
+OF_IPVS: Final = (  # chains of the ipvs mode alone, with whose clean-up they go
+    "KUBE-NODE-PORT",
+    "KUBE-LOAD-BALANCER",
+    "KUBE-SOURCE-RANGES-FIREWALL",
+    "KUBE-IPVS-FILTER",
+    "KUBE-IPVS-OUT-FILTER",
+)
 KUBELET_CANARY: Final = "KUBE-KUBELET-CANARY"
 
 SVC: Final = "KUBE-SVC-"  # policy Cluster

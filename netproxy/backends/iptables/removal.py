@@ -1,7 +1,7 @@
 """Taking away: from what ``iptables-save`` shows to the transaction that removes all of ours. Pure; used by ``cleanup``."""
 
 from netproxy.backends.iptables import names
-from netproxy.kernel.iptables import TABLES, Chains, Tables, Transaction
+from netproxy.kernel.iptables import TABLES, Chains, Tables, Transaction, target_of
 
 _NAMED = frozenset(
     {
@@ -15,6 +15,7 @@ _NAMED = frozenset(
         names.FIREWALL,
         names.CANARY,
         names.TRIAL,
+        *names.OF_IPVS,
     }
 )
 
@@ -47,7 +48,7 @@ def _remove(transaction: Transaction, table: str, chains: Chains, keep: set[str]
             target = target_of(rule)
             if target not in ours:
                 continue
-            if chain in _BUILT_IN and "kubernetes" in rule:
+            if chain in _BUILT_IN and ("kubernetes" in rule or "kube-proxy" in rule):
                 change.deletes.append((chain, rule))
             else:
                 held.add(target)
@@ -65,11 +66,3 @@ def _reachable(held: set[str], chains: Chains, ours: set[str]) -> set[str]:
                 found.add(target)
                 waiting.append(target)
     return found
-
-
-def target_of(rule: str) -> str:
-    """Where a rule jumps (``-j`` or ``-g``); empty for a rule that only counts."""
-    _, jump, rest = rule.rpartition(" -j ") if " -j " in rule else rule.rpartition("-j ")
-    if not jump:
-        _, jump, rest = rule.rpartition("-g ")
-    return rest.split(" ", 1)[0] if jump else ""

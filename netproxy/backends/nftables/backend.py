@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from component import logs
 from component.clock import Clock
 from netproxy.backends.culprits import culprits
+from netproxy.backends.elements import Elements, Ref, by_container, folded
 from netproxy.backends.interface import BackendError
 from netproxy.backends.nftables import base, names
-from netproxy.backends.nftables.elements import Elements, by_container, folded
 from netproxy.backends.nftables.render import EMPTY, Rendered, affinity_set, render
 from netproxy.backends.options import Options
 from netproxy.backends.settings import filter_bridged
@@ -38,7 +38,7 @@ class NFTablesBackend:
         self.options = options
         self._on_cleanup_failure = on_cleanup_failure
         self._rendered: dict[PortName, Rendered] = {}
-        self._elements = Elements()
+        self._elements: Elements[Ref, str] = Elements()
         self._node_ports: Mapping[str, str] = {}
         self._stale: dict[str, float] = {}
 
@@ -122,7 +122,7 @@ class NFTablesBackend:
             transaction.rules(chain, rules)
         if names.NODE_PORT_IPS in containers:
             transaction.add_elements(names.NODE_PORT_IPS, node_ports)
-        elements = Elements()
+        elements: Elements[Ref, str] = Elements()
         for port, each in rendered.items():
             elements.change(port, {}, each.elements)
         for container, added in by_container(elements.in_force()).items():

@@ -7,13 +7,11 @@ From outside: service-ips or service-nodeports > external- > as above, and befor
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from netproxy.backends.elements import Ref
 from netproxy.backends.nftables import names
 from netproxy.backends.nftables.base import Words, from_pods, merged
 from netproxy.backends.options import Options
 from netproxy.plan import PortRules, Target, Verdict
-
-Ref = tuple[str, str]
-"""A set or map, and a key in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,15 @@ import pytest
 from component.clock import FakeClock
 from component.process import RealRunner
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.ipvs import IPVSBackend, Kernel
+from netproxy.backends.ipvs.settings import IPVSSettings
 from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
 from netproxy.cleanup import cleanup, remove_other_modes
+from netproxy.kernel.addresses import RealLocalAddresses, device_exists
+from netproxy.kernel.ipset import RealIPSets
 from netproxy.kernel.iptables import IPTablesError, Mode, RealIPTables, Transaction, detect
+from netproxy.kernel.ipvs import IPVSError, RealIPVS
 from netproxy.kernel.legacy import LegacyTables, loaded
 from netproxy.kernel.nft import RealNFT
 from netproxy.kernel.sysctl import FakeSysctl
@@ -83,6 +88,34 @@ async def test_what_another_mode_left_goes_and_tables_of_others_stay() -> None:
     await cleanup()
     assert not await table.exists()
     assert b"others" in (await runner.run(["nft", "list", "tables"])).stdout
+
+
+async def test_what_ipvs_left_goes_when_another_mode_starts_and_with_the_clean_up() -> None:
+    runner = RealRunner()
+    ipvs, tables = RealIPVS(), RealIPTables(runner, "IPv4", "nft")
+    try:
+        await ipvs.servers()
+    except IPVSError as error:
+        pytest.skip(str(error))
+    kernel = Kernel(ipvs, RealIPSets(runner), tables, RealLocalAddresses(), FakeSysctl())
+    backend = IPVSBackend(kernel, Options(cluster_cidr="10.244.0.0/16"), IPVSSettings(), FakeClock())
+    proxy = TestProxy(backend)
+    proxy.put(node(), service(), endpoint_slice([endpoint("10.244.0.2")]))
+    for remove in (
+        lambda: remove_other_modes("nftables", runner),
+        lambda: remove_other_modes("iptables", runner),
+        lambda: cleanup(runner),
+    ):
+        await _programmed("nft")
+        await remove_other_modes("ipvs", runner)
+        assert "KUBE-PROXY-CANARY" not in (await tables.save())["nat"]
+        await proxy.resync()
+        await remove_other_modes("ipvs", runner)
+        assert await backend.intact()
+        await remove()
+        held = await tables.save()
+        assert not [chain for chains in held.values() for chain in chains if chain.startswith("KUBE-")]
+        assert (await ipvs.servers(), device_exists(), await RealIPSets(runner).entries()) == ({}, False, {})
 
 
 async def test_a_machine_without_rules_or_tools_has_nothing_to_clean(monkeypatch: pytest.MonkeyPatch) -> None:

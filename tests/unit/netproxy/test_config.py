@@ -7,6 +7,7 @@ import click
 import pytest
 
 from netproxy import config
+from netproxy.backends.ipvs.settings import IPVSSettings
 
 # What `kubeadm init` writes, apart from the values that matter here.
 KUBEADM = """
@@ -59,12 +60,23 @@ def test_a_kubeadm_file_is_read_and_flags_win_over_it(tmp_path: Path) -> None:
     assert (found.cluster_cidrs, found.masquerade_all) == (("10.2.0.0/16",), False)
 
 
+def test_settings_of_ipvs_come_from_flags_or_the_file(tmp_path: Path) -> None:
+    found = _read("--kubeconfig=k", "--proxy-mode=ipvs", "--ipvs-exclude-cidrs=10.0.0.7/8,fd00::/8", "--ipvs-sync-period=5s")
+    assert (found.ipvs.scheduler, found.ipvs.exclude_cidrs, found.sync_period) == ("rr", ("10.0.0.0/8", "fd00::/8"), 5.0)
+    file = tmp_path / "config.conf"
+    ipvs = "{excludeCIDRs: [10.0.0.0/8], strictARP: true, scheduler: lc, tcpTimeout: 1m, syncPeriod: 7s}"
+    file.write_text(KUBEADM.replace('mode: ""', "mode: ipvs").replace("{excludeCIDRs: null, strictARP: false}", ipvs))
+    found = _read(f"--config={file}", "--ipvs-scheduler=sh")
+    assert found.ipvs == IPVSSettings("sh", strict_arp=True, exclude_cidrs=("10.0.0.0/8",), tcp_timeout=60.0)
+    assert (found.mode, found.sync_period) == ("ipvs", 7.0)
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no kubeconfig": ([], "--kubeconfig is needed"),
-    "ipvs": (["--kubeconfig=k", "--proxy-mode=ipvs"], "the ipvs mode is not implemented"),
+    "scheduler": (["--kubeconfig=k", "--proxy-mode=ipvs", "--ipvs-scheduler=best"], "'best' is not a scheduler"),
     "nonsense mode": (
         ["--kubeconfig=k", "--proxy-mode=x"],
-        r'Invalid value: "x": must be iptables,nftables or blank \(blank means',
+        r'Invalid value: "x": must be iptables,ipvs,nftables or blank \(blank means',
     ),
     "range": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/40"], "--cluster-cidr"),
     "two ranges of one family": (["--kubeconfig=k", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "valid DualStack CIDR"),

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from netproxy.backends.iptables import names
 from netproxy.kernel.fake_iptables import FakeIPTables
+from netproxy.kernel.fake_ipvs import FakeIPVS
 from netproxy.kernel.fake_nft import FakeNFT
-from tests.support.proxy import Object, TestProxy, endpoint, endpoint_slice, nftables_proxy, node, port, service
+from tests.support.proxy import IPVSProxy, Object, TestProxy, endpoint, endpoint_slice, nftables_proxy, node, port, service
 
+Failing = FakeIPTables | FakeNFT | FakeIPVS
 NAMES = ("a", "b", "c")
 _ips = st.integers(2, 5).map(lambda number: f"10.244.0.{number}")
 
@@ -77,6 +79,18 @@ def test_the_same_with_nftables(steps: list[tuple[str, Any]]) -> None:
     asyncio.run(_compare_nftables(steps))
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_step, max_size=30))
+def test_the_same_with_ipvs(steps: list[tuple[str, Any]]) -> None:
+    asyncio.run(_compare_ipvs(steps))
+
+
+async def _compare_ipvs(steps: list[tuple[str, Any]]) -> None:
+    stepwise, at_once = IPVSProxy(), IPVSProxy()
+    await _walk(steps, stepwise.proxy, at_once.proxy, stepwise.ipvs)
+    assert stepwise.state() == at_once.state()
+
+
 async def _compare_iptables(steps: list[tuple[str, Any]]) -> None:
     stepwise, at_once = TestProxy(), TestProxy()
     await _walk(steps, stepwise, at_once, stepwise.tables)
@@ -95,7 +109,7 @@ async def _compare_nftables(steps: list[tuple[str, Any]]) -> None:
     assert nft.state() == expected.state()
 
 
-async def _walk(steps: list[tuple[str, Any]], stepwise: TestProxy, at_once: TestProxy, tables: FakeIPTables | FakeNFT) -> None:
+async def _walk(steps: list[tuple[str, Any]], stepwise: TestProxy, at_once: TestProxy, tables: Failing) -> None:
     for proxy in (stepwise, at_once):
         proxy.put(node())
     await stepwise.sync()
