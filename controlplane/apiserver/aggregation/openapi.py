@@ -13,6 +13,7 @@ _DEFINITIONS, _SCHEMAS = "#/definitions/", "#/components/schemas/"
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch"})
 _IN_SCHEMA = ("type", "format", "items", "default", "enum", "uniqueItems")
 _JSON = "application/json"
+_DEEPEST = 150  # levels of a document; what is done with it here goes down by itself, and Python with it
 _KINDS = "x-kubernetes-group-version-kind"
 
 
@@ -28,6 +29,8 @@ def part_of(body: bytes, root: str) -> Object:
         raise NotOpenAPIError(str(problem)) from None
     if not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
         raise NotOpenAPIError("it has no paths")
+    if _is_deeper(document, _DEEPEST):
+        raise NotOpenAPIError(f"it has more than {_DEEPEST} levels")
     paths = {
         path: item for path, item in document["paths"].items() if f"{path}/".startswith(f"{root}/") and isinstance(item, dict)
     }
@@ -50,39 +53,70 @@ def merged_v2(local: Object, parts: Iterable[Object]) -> Object:
         names = _names(part["definitions"], definitions)
         paths.update(_renamed(part["paths"], names))
         for name, definition in part["definitions"].items():
-            new, held = _renamed(definition, names), definitions.get(names[name])
-            definitions[names[name]] = new if held is None else _of_both(held, new)
+            held = definitions.get(names[name])
+            definitions[names[name]] = _renamed(definition, names) if held is None else _of_both(held, definition)
     return {**local, "paths": dict(sorted(paths.items())), "definitions": dict(sorted(definitions.items()))}
 
 
 def _names(part: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str]:
-    """What each definition of ``part`` is called beside ``held``: a free name, or that of one which says the same.
+    """What each definition of ``part`` is called beside ``held``: as one there that says the same, else by a free name.
 
-    What it says depends on the names of those that it refers to, also in a circle. So each keeps its name until that turns out
-    to be somebody else's, and all are asked again; names only move on, and past the end of ``held`` all are free.
+    What a definition says is also what those say that it refers to, and that may lead in a circle. So all that could be the same
+    are taken to be, until one of them refers to two that are not.
     """
-    names = {name: name for name in part}
-    moved = True
-    while moved:
-        moved = False
-        for name, definition in part.items():
-            while (other := held.get(names[name])) is not None and not _same(other, _renamed(definition, names)):
-                names[name] = _next(name, names[name], part)
-                moved = True
-    return names
+    families = {name: _family(name, part, held) for name in part}
+    same: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for name, (others, _) in families.items():
+        for other in others:
+            references = _references_in_both(_plain(part[name]), _plain(held[other]))
+            if references is not None:
+                same[name, other] = {pair for pair in references if pair[0] in part or pair[0] != pair[1]}
+    while wrong := [pair for pair, references in same.items() if not references <= same.keys()]:
+        for pair in wrong:
+            del same[pair]
+    return {name: next((other for other in others if (name, other) in same), free) for name, (others, free) in families.items()}
 
 
-def _next(name: str, tried: str, part: Mapping[str, Any]) -> str:
-    """The name after ``tried`` of those that ``name`` may get: none that the part itself has."""
-    number = int(tried.removeprefix(f"{name}_v")) if tried != name else 1
-    while (new := f"{name}_v{number + 1}") in part:
+def _family(name: str, part: Mapping[str, Any], held: Mapping[str, Any]) -> tuple[list[str], str]:
+    """Those in ``held`` that have the name or were called anew because of it; and the first such name that is free."""
+    others, number, one = [], 1, name
+    while one in held or (one in part and one != name):
+        if one in held:
+            others.append(one)
         number += 1
-    return new
+        one = f"{name}_v{number}"
+    return others, one
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whatever they are the schema of: each server names its own kinds for what all have, as DeleteOptions."""
-    return bool({**one, _KINDS: None} == {**other, _KINDS: None})
+def _references_in_both(one: Any, other: Any) -> set[tuple[str, str]] | None:
+    """What the two refer to in the same places; None when they differ in something else."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.keys() != other.keys():
+            return None
+        names = _referred(one.get("$ref"), other.get("$ref"))
+        pairs = [(each, other[key]) for key, each in one.items() if names is None or key != "$ref"]
+        found = {names} if names is not None else set()
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs, found = list(zip(one, other, strict=True)), set()
+    else:
+        return set() if one == other else None
+    for pair in pairs:
+        within = _references_in_both(*pair)
+        if within is None:
+            return None
+        found |= within
+    return found
+
+
+def _referred(one: Any, other: Any) -> tuple[str, str] | None:
+    if not all(isinstance(each, str) and each.startswith(_DEFINITIONS) for each in (one, other)):
+        return None
+    return one.removeprefix(_DEFINITIONS), other.removeprefix(_DEFINITIONS)
+
+
+def _plain(definition: Object) -> Object:
+    """Whatever it is the schema of: each server names its own kinds for what all have, as DeleteOptions."""
+    return {key: each for key, each in definition.items() if key != _KINDS}
 
 
 def _of_both(held: Object, new: Object) -> Object:
@@ -105,6 +139,11 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
         name = reference.removeprefix(_DEFINITIONS)
         changed["$ref"] = _DEFINITIONS + names.get(name, name)
     return changed
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(isinstance(each, dict | list) and (levels == 0 or _is_deeper(each, levels - 1)) for each in within)
 
 
 def _references(value: Any) -> Iterable[str]:

@@ -64,6 +64,12 @@ def test_what_is_no_document_is_refused(body: bytes) -> None:
         part_of(body, ROOT)
 
 
+def test_what_is_nested_without_end_is_refused() -> None:
+    deep = b'{"paths": {}, "definitions": {"A": ' + b'{"not": ' * 500 + b"{}" + b"}" * 502
+    with pytest.raises(NotOpenAPIError, match="levels"):
+        part_of(deep, ROOT)
+
+
 def test_definitions_that_differ_get_a_name_of_their_own() -> None:
     merged = merged_v2(OURS, [part_of(orjson.dumps(DOCUMENT), ROOT)])
     assert merged["info"] == OURS["info"]
@@ -89,6 +95,10 @@ def test_what_differs_in_its_kinds_alone_is_said_once_for_all_of_them() -> None:
 def test_servers_that_say_the_same_share_what_was_called_anew() -> None:
     part = part_of(orjson.dumps(DOCUMENT), ROOT)
     assert merged_v2(OURS, [part, part]) == merged_v2(OURS, [part])
+    ours, theirs = documented(A={"B": "B"}, B={}, C={"A": "A"}), documented(A={"B": "B"}, B={"C": "C"}, C={"A": "A"})
+    once = merged_v2(ours, [theirs])
+    assert list(once["definitions"]) == ["A", "A_v2", "B", "B_v2", "C", "C_v2"]
+    assert merged_v2(ours, [theirs, theirs]) == once
 
 
 names = st.sampled_from(["A", "B", "C", "A_v2"])
@@ -108,6 +118,12 @@ def documented(**properties: dict[str, str]) -> dict[str, Any]:
         for name, found in properties.items()
     }
     return {**OURS, "paths": {f"{ROOT}/A": {"get": operation("A")}}, "definitions": definitions}
+
+
+@given(documents, documents)
+def test_a_document_that_was_merged_once_adds_nothing(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    part = part_of(orjson.dumps(theirs), ROOT)
+    assert merged_v2(ours, [part, part]) == merged_v2(ours, [part])
 
 
 @given(documents, documents)
