@@ -32,11 +32,17 @@ async def resolve(client: Client, argument: str) -> Target:
     kind, slash, name = argument.partition("/")
     if not slash or not kind or not name:
         raise click.UsageError(f"{argument!r} must have the form KIND/NAME, as in deployment/web")
+    resource, entry = await find(client, kind)
+    return Target(resource, str(entry["kind"]), bool(entry["namespaced"]), name)
+
+
+async def find(client: Client, kind: str) -> tuple[GroupVersionResource, Mapping[str, Any]]:
+    """``deploy`` or ``deployments.apps`` as the server serves it. Raises click.ClickException."""
     word, _, group = kind.lower().partition(".")
     for resource, entry in await discover(client, tolerant=True):
         names = {entry["name"], entry.get("singularName", ""), entry["kind"].lower(), *entry.get("shortNames", ())}
         if word in names and group in ("", resource.group) and "/" not in entry["name"]:
-            return Target(resource, str(entry["kind"]), bool(entry["namespaced"]), name)
+            return resource, entry
     raise click.ClickException(f'the server doesn\'t have a resource type "{kind}"; see kubectl api-resources')
 
 

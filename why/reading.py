@@ -43,9 +43,10 @@ class Reader:
         """Read collections side by side; those read before are left out."""
         fresh = [each for each in dict.fromkeys(scopes) if each not in self._asked and Scope(each.kind) not in self._asked]
         self._asked.update(fresh)
-        await asyncio.gather(*(self._list(each) for each in fresh))
+        await asyncio.gather(*(self.read(each) for each in fresh))
 
-    async def _list(self, scope: Scope, field_selector: str | None = None) -> None:
+    async def read(self, scope: Scope) -> None:
+        """Read one collection, page by page; what prevents it is noted."""
         kind = KINDS[scope.kind]
         token: str | None = None
         try:
@@ -54,7 +55,6 @@ class Reader:
                     page = await self.client.list(
                         kind.resource,
                         scope.namespace or None,
-                        field_selector=field_selector,
                         limit=_PAGE,
                         continue_token=token,
                         accept=_METADATA if kind.metadata_only else None,
@@ -63,15 +63,13 @@ class Reader:
                         self.add({**item, "kind": scope.kind})
                     token = (page.get("metadata") or {}).get("continue")
                     if not token:
-                        if field_selector is None:
-                            self.whole.add(scope)
+                        self.whole.add(scope)
                         return
             self.unread[_shown(scope)] = f"only the first {_PAGES * _PAGE} were read"
         except StatusError as error:
             if error.code == 404:
                 self.unread[_shown(scope)] = "not served by this cluster"
-                if field_selector is None:
-                    self.whole.add(scope)  # there can be none of them
+                self.whole.add(scope)  # there can be none of them
             else:
                 self.unread[_shown(scope)] = "may not be read" if error.code == 403 else error.message
 
@@ -124,7 +122,15 @@ async def around(client: Client, resource: GroupVersionResource, kind: str, name
     """The object and what its explanation looks at. Raises StatusError when the object itself cannot be read."""
     reader = Reader(client)
     needs = NEEDS.get(kind, ("Event",))
-    obj, _ = await asyncio.gather(reader.get(resource, kind, name, namespace), reader.lists(scopes(needs, namespace)))
+    # all of them end before anything is raised: none may still speak when the client is closed
+    found = await asyncio.gather(
+        reader.get(resource, kind, name, namespace), reader.lists(scopes(needs, namespace)), return_exceptions=True
+    )
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+    obj = found[0]
+    assert isinstance(obj, dict)
     reader.add(obj)
     await _second_round(reader, namespace, obj)
     return reader.snapshot(), obj
@@ -136,6 +142,16 @@ async def everything(client: Client, namespace: str) -> Snapshot:
     kinds = {each for needs in NEEDS.values() for each in needs} | set(NEEDS)
     await reader.lists(scopes(sorted(kinds), namespace))
     await _second_round(reader, namespace, None)
+    return reader.snapshot()
+
+
+async def roles(client: Client, namespace: str) -> Snapshot:
+    """What RBAC decides by, of every namespace if all may be read, else of one."""
+    reader = Reader(client)
+    await reader.lists(Scope(kind) for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"))
+    if namespace:
+        missing = [kind for kind in ("Role", "RoleBinding") if Scope(kind) not in reader.whole]
+        await asyncio.gather(*(reader.read(Scope(kind, namespace)) for kind in missing))
     return reader.snapshot()
 
 

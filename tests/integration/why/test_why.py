@@ -85,6 +85,11 @@ async def test_chains_of_causes_on_a_live_cluster() -> None:
         shown = await says(server, ["the scheduler's last word", "Insufficient cpu"], "deploy/large", token="viewer-token")
         assert "note: nodes may not be read" in shown
 
+        rights = ("--as", "nobody-special", "can-not", "delete", "pods")
+        shown = await says(server, ["may not delete pods in namespace default", "but not the verb delete"], *rights)
+        assert "kubectl create rolebinding NAME --" in shown
+        await says(server, ["may get pods 'large' in namespace default"], *rights[:3], "get", "po/large", code=0)
+
         everything = json.loads((await ask(server, "--all", "-o", "json")).output)
         told = [each["subject"] for each in everything["explanations"]]
         assert {"deployment/large", "deployment/refused", "service/shop"} <= set(told)
