@@ -14,6 +14,8 @@ from apimachinery.meta import Object, get_condition, name_of
 from apimachinery.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 from apimachinery.times import format_time
 from client.rest import Client
+from component.featuregates import Gates
+from component.features import DEFAULTS, from_flag
 from tests.integration.controllers.test_deployment import deployment
 from tests.support.apiserver import running_apiserver, with_front_proxy
 from tests.support.control_plane import Kubelet, add_node, control_plane, eventually
@@ -76,11 +78,11 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(where: Path) -> AsyncIterator[Cluster]:
+async def cluster(where: Path, gates: Gates = DEFAULTS) -> AsyncIterator[Cluster]:
     authority, changes = with_front_proxy(where)
     async with (
         extension_server(authority) as adapter,
-        running_apiserver(directory=where, **changes) as server,
+        running_apiserver(directory=where, features=gates, **changes) as server,
         control_plane(server, _FLAGS, controllers=_CONTROLLERS) as client,
     ):
         await add_node(client)
@@ -250,3 +252,15 @@ async def test_two_autoscalers_do_not_pull_at_one_target(tmp_path: Path) -> None
         assert text == "pods by selector app=web are controlled by multiple HPAs: [{one default} {two default}]"
         await held.client.delete(HORIZONTAL_POD_AUTOSCALERS, "two", "default")
         await held.condition("ScalingActive", "FailedGetExternalMetric", "one")
+
+
+async def test_to_zero_and_back(tmp_path: Path) -> None:
+    async with cluster(tmp_path, from_flag({"HPAScaleToZero": "true"})) as held:
+        queue = {"items": [{"value": "0"}]}
+        held.adapter.answers["/apis/external.metrics.k8s.io/v1beta1/namespaces/default/queue"] = queue
+        await held.client.create(DEPLOYMENTS, deployment(replicas=1))
+        await held.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(external("queue", "1"), minReplicas=0))
+        await held.replicas(0)
+        queue["items"][0]["value"] = "2500m"
+        await held.replicas(3)
+        await held.condition("ScalingActive", "ValidMetricFound")
