@@ -6,11 +6,13 @@ question, raises, and has the expression evaluated again when it has the answer:
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import orjson
 
 from apimachinery import names
 from apimachinery.cel import values
@@ -57,6 +59,7 @@ def answering(answers: Answers) -> Iterator[None]:
         _answers.reset(token)
 
 
+@cache
 def authorizer() -> Any:
     """The value of the variable ``authorizer``."""
     return _made(_AUTHORIZER, Question())
@@ -68,11 +71,11 @@ def resource_check(question: Question) -> Any:
 
 
 def _made(kind: T, question: Question) -> Any:
-    return values.make(kind.name, json.dumps(asdict(question)))
+    return values.make(kind.name, orjson.dumps(question).decode())
 
 
 def _of(value: Any) -> Question:
-    return Question(**json.loads(values.text_of(value)))
+    return Question(**orjson.loads(values.text_of(value)))
 
 
 def _path(value: Any, path: str) -> Any:
@@ -103,11 +106,11 @@ def _check(value: Any, verb: str) -> Any:
     answers = _answers.get()
     if answers is None:
         raise ValueError("no such overload")
-    return values.make(values.DECISION, json.dumps(asdict(answers(replace(_of(value), verb=verb)))))
+    return values.make(values.DECISION, orjson.dumps(answers(replace(_of(value), verb=verb))).decode())
 
 
 def _answer(value: Any) -> Answer:
-    return Answer(**json.loads(values.text_of(value)))
+    return Answer(**orjson.loads(values.text_of(value)))
 
 
 OVERLOADS = (

@@ -77,19 +77,24 @@ class Answers:
         return authz.Answer(decision is Decision.ALLOW, reason)
 
 
+class Values(dict[str, Any]):
+    """The values of one request and parameter, for several policies: converted once."""
+
+    inputs: Inputs | None = None
+
+
 class Evaluation:
     """The values of one request (``view.values_of``) and parameter, and what became of the policy's variables."""
 
     def __init__(
         self, values: Mapping[str, Any], answers: Answers, compiler: Compiler, variables: Mapping[str, Expression] | None = None
     ) -> None:
-        self._values = dict(values)
+        self._values = values if isinstance(values, Values) else Values(values)
         self._answers = answers
         self._compiler = compiler
         self._variables = variables or {}
         self._done: set[str] = set()
         self._failed: dict[str, str] = {}
-        self._inputs: Inputs | None = None
 
     async def value(self, expression: Expression, budget: Budget) -> Any:
         """Raises EvaluationError in upstream's words, OutOfBudgetError."""
@@ -106,9 +111,9 @@ class Evaluation:
         for name in program.variables:
             if name.startswith(VARIABLES):
                 await self._settle(name.removeprefix(VARIABLES), budget)
-        if self._inputs is None:
-            self._inputs = self._compiler.plain(expression.text).inputs(self._values)
-        inputs, answers = self._inputs, self._answers
+        inputs, answers = self._values.inputs, self._answers
+        if inputs is None:
+            inputs = self._values.inputs = self._compiler.plain(expression.text).inputs(self._values)
         while True:
             answers.begin()
             failure: EvaluationError | None = None
@@ -141,8 +146,8 @@ class Evaluation:
             self._failed[name] = f'composited variable "{name}" fails to compile: {expression.problem}'
             return
         try:
-            self._values[VARIABLES + name] = given_back(await self._evaluate(expression, budget))
-            self._inputs = None
+            found = given_back(await self._evaluate(expression, budget))
+            self._values = Values(self._values, **{VARIABLES + name: found})
         except EvaluationError as error:
             self._failed[name] = f'composited variable "{name}" fails to evaluate: {error}'
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from apimachinery import errors
+from apimachinery.gvk import GroupVersionKind, GroupVersionResource
 from controlplane.apiserver.admission.interface import Attributes, Lookup
 from controlplane.apiserver.admission.matching import Matched, Namespaced
 from controlplane.apiserver.admission.policy import params, view
-from controlplane.apiserver.admission.policy.evaluation import Answers
+from controlplane.apiserver.admission.policy.evaluation import Answers, Values
 from controlplane.apiserver.admission.policy.source import Binding, Candidate, Hook
 from controlplane.apiserver.authorization.interface import Authorizer
 
@@ -43,6 +44,7 @@ class Review:
     answers: Answers = field(init=False)
     namespaced: Namespaced = field(init=False)
     _versions: dict[Any, tuple[Object | None, Object | None]] = field(default_factory=dict)
+    _values: dict[tuple[GroupVersionKind, GroupVersionResource], Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.attributes.user, self.authorizer)
@@ -96,14 +98,19 @@ class Review:
     def changed(self) -> None:
         """The object is another one now."""
         self._versions.clear()
+        self._values.clear()
 
-    async def values(self, invocation: Invocation[E]) -> Object:
+    async def values(self, invocation: Invocation[E]) -> Values:
         """The variables of the policy's expressions. Raises StatusError for a namespace that is not there."""
         attributes, matched = self.attributes, invocation.matched
-        namespace = await self.namespaced.namespace() if attributes.namespace else None
-        obj, old = await self.objects(matched)
-        request = view.request_of(attributes, matched.kind, matched.resource)
-        return {**view.values_of(attributes, request, namespace, obj, old), "params": invocation.param}
+        common = self._values.get((matched.kind, matched.resource))
+        if common is None:
+            namespace = await self.namespaced.namespace() if attributes.namespace else None
+            obj, old = await self.objects(matched)
+            request = view.request_of(attributes, matched.kind, matched.resource)
+            common = Values(view.values_of(attributes, request, namespace, obj, old), params=None)
+            self._values[matched.kind, matched.resource] = common
+        return common if invocation.param is None else Values(common, params=invocation.param)
 
 
 async def each_of(review: Review, candidate: Candidate[E]) -> AsyncIterator[Invocation[E] | ConfigurationError]:
