@@ -26,6 +26,7 @@ from controlplane.apiserver import call_failures
 from controlplane.apiserver.aggregation.backends import Backend, Backends
 from controlplane.apiserver.aggregation.identity import identity_headers
 from controlplane.apiserver.aggregation.registered import Registered
+from controlplane.apiserver.endpoints.body import stream
 from controlplane.apiserver.endpoints.connect import OpenStreams
 from controlplane.apiserver.endpoints.connect_proxy import passed_on
 from controlplane.apiserver.endpoints.connect_tunnel import refused
@@ -93,7 +94,7 @@ class Proxy:
                     call.method,
                     URL(url, encoded=True),
                     headers=headers,
-                    data=call.http.content if call.http.body_exists else None,
+                    data=stream(call),
                     ssl=backend.context,
                     server_hostname=backend.server_name,
                     allow_redirects=False,

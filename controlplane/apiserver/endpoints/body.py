@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from aiohttp import StreamReader
+
 from apimachinery import errors, scheme
 from apimachinery.codecs import json, negotiate, yaml
 from apimachinery.gvk import GroupVersionKind
@@ -31,13 +33,26 @@ async def read(call: Call, limit: int = LIMIT) -> bytes:
     return data
 
 
+def stream(call: Call) -> StreamReader | None:
+    """The body as it comes, for whoever passes it on without a look; None where there is none."""
+    if not call.http.body_exists:
+        return None
+    _invite(call)
+    return call.http.content
+
+
+def _invite(call: Call) -> None:
+    """Tell a client that waits for it (``Expect: 100-continue``) to send its body."""
+    if call.headers.get("Expect", "").lower() == "100-continue" and call.http.transport is not None:
+        call.http.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
 async def _received(call: Call, limit: int) -> bytes:
     http = call.http
     declared = call.headers.get("Content-Length")
     if declared is not None and declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
-    if call.headers.get("Expect", "").lower() == "100-continue" and http.transport is not None:
-        http.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    _invite(call)
     content = http.content
     first = await content.readany()
     if content.at_eof():

@@ -22,6 +22,7 @@ from apimachinery import errors
 from component import tls
 from component.streams import upgrade
 from controlplane.apiserver.admission.interface import Lookup
+from controlplane.apiserver.endpoints.body import stream
 from controlplane.apiserver.endpoints.connect_html import Rewriter, unpacked
 from controlplane.apiserver.endpoints.connect_kubelet import Kubelets, backend_error
 from controlplane.apiserver.endpoints.connect_streams import MayCreate
@@ -36,7 +37,7 @@ _HOP = frozenset({"connection", "keep-alive", "proxy-authenticate", "trailer", "
 _IDENTITY = ("impersonate-", "x-remote-")  # of users: what is behind us might believe them
 _PAGE_LIMIT = 16 << 20
 _RUNS = frozenset({"exec", "attach", "portForward", "run"})  # paths of the kubelet that run commands
-_REQUEST_DROP = _HOP | {"proxy-authorization", "proxy-connection", "te", "host", "authorization"}
+_REQUEST_DROP = _HOP | {"proxy-authorization", "proxy-connection", "te", "host", "authorization", "expect"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Proxy:
                 call.method,
                 url,
                 headers=[*passed_on(call, drop=_REQUEST_DROP), *_length(call)],
-                data=call.http.content if call.http.body_exists else None,
+                data=stream(call),
                 ssl=backend.context or True,
                 allow_redirects=False,
             )

@@ -237,7 +237,7 @@ async def test_what_was_noted_first_stays(server: TestServer, hooks: HookServer)
 
 
 async def test_services_that_are_not_there(server: TestServer, hooks: HookServer) -> None:
-    service = {"namespace": "default", "name": "hook", "path": "/x"}
+    service: dict[str, Any] = {"namespace": "default", "name": "hook", "path": "/x"}
     client = {"service": service, "caBundle": hooks.ca_bundle}
     await configure(server, "Validating", hook(hooks, "/x", clientConfig=client))
     answer = await server.request("POST", MAPS, config_map())

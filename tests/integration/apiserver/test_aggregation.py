@@ -75,7 +75,7 @@ async def test_requests_go_to_the_service_in_the_name_of_whoever_asks(pair: tupl
     extension.review = review
 
     body = json.dumps({"kind": "Widget", "large": "x" * 300_000}).encode()
-    headers = {"X-Remote-User": "somebody else", "X-Custom": "kept", "Audit-ID": "my-id"}
+    headers = {"X-Remote-User": "somebody else", "X-Custom": "kept", "Audit-ID": "my-id", "Expect": "100-continue"}
     answer = await server.request("POST", f"{WIDGETS}?dryRun=All&fieldManager=a%20b", body, headers=headers)
     assert (answer.status, answer.body) == (201, body)
     assert answer.headers["Audit-Id"] == "my-id"

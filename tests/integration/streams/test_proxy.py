@@ -98,6 +98,8 @@ async def test_a_head_has_no_body(cluster: Cluster, pod: str) -> None:
 async def test_requests_arrive_whole_and_without_credentials(cluster: Cluster, pod: str, method: str) -> None:
     body = "some text" if method != "GET" else None
     mine = {"X-Mine": "1", "X-Remote-User": "admin", "x-remote-group": "system:masters"}
+    if body:
+        mine["Expect"] = "100-continue"
     answer = await cluster.api.request(method, f"{pod}/echo?a=%2F&b", body, headers=mine, content_type="text/plain")
     seen = answer.json
     assert seen == {
