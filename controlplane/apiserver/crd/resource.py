@@ -77,6 +77,13 @@ class CustomResource:
     def _prune(self, version: str, obj: Object) -> None:
         self.structural(version).prune(obj)
 
+    def _alike(self, one: str, other: str) -> bool:
+        """Whether two versions of the definition have one schema."""
+        if self.definition.version(one) is None:
+            return False
+        definition = self._source()
+        return schema_of(definition, one) == schema_of(definition, other)
+
     def _restore(self, obj: Object) -> bool:
         """What is stored, as the present schema of its version sees it. One that is gone knows nothing of it."""
         version = str(obj.get("apiVersion") or "").rpartition("/")[2]
@@ -96,7 +103,9 @@ class CustomResource:
     def versions(self) -> Versions:
         if self._versions is None:
             definition = self.definition
-            self._versions = Versions(definition.group, definition.storage_version, self._converter(), self._prune, Memory())
+            self._versions = Versions(
+                definition.group, definition.storage_version, self._converter(), self._prune, Memory(), self._alike
+            )
         return self._versions
 
     def _converter(self) -> Converter:

@@ -1,7 +1,8 @@
 """The store of one version of a custom resource: objects are kept in the storage version, and shown in this one.
 
 What is stored may be in any version that once was the storage version. An object that is in the wanted version already is
-passed on as bytes; others are converted, at once where that is renaming, or by asking the webhook (``conversion``).
+passed on as bytes; so is one whose version has the same schema, under the other name. Others are converted, at once where that
+is renaming, or by asking the webhook (``conversion``), and remembered; watchers of one version share what is made of an event.
 """
 
 import asyncio
@@ -18,11 +19,13 @@ from controlplane.apiserver.registry import naming
 from controlplane.apiserver.registry.entries import PlainEntry
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.storage import frames
+from controlplane.apiserver.storage.encoding import StoredEntry, head_of
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import (
     Entry,
     ListOptions,
     ListResult,
+    Memo,
     ObjectStore,
     PushedWatch,
     Watch,
@@ -54,13 +57,17 @@ class WholeEntry:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """How objects get from one version to another. ``storage`` is the storage version's name."""
+    """How objects get from one version to another. ``storage`` is the storage version's name.
+
+    ``alike(one, other)``: whether objects of two versions differ in nothing but the version's name.
+    """
 
     group: str
     storage: str
     converter: Converter
     prune: Prune
     memory: Memory
+    alike: Callable[[str, str], bool]
 
     def prefix(self, version: str) -> bytes:
         """How the body of an object of a version begins."""
@@ -73,6 +80,8 @@ class CustomStore(Store):
         self._converts = True
         self._versions, self._own = versions, strategy.info.gvk.version
         self._begins, self._stored_begins = versions.prefix(self._own), versions.prefix(versions.storage)
+        self._head = head_of(strategy.info.gvk.api_version, strategy.info.gvk.kind)
+        self._alike: dict[bytes, bool] = {}  # by the heads of stored objects
 
     # ------------------------------------------------------------------ one object
 
@@ -99,10 +108,31 @@ class CustomStore(Store):
         if body.startswith(self._begins):
             return WholeEntry(entry.key, body, entry.revision)
         versions = self._versions
-        if versions.converter.asks:
+        if isinstance(entry, StoredEntry):
+            if self._is_alike(entry.head):
+                return WholeEntry(entry.key, self._head + entry.item[1:], entry.revision)
             known = versions.memory.get(entry.key, entry.revision, self._own)
-            return None if known is None else WholeEntry(entry.key, known, entry.revision)
-        return self._entry(entry, versions.converter.renamed(entry.decode(), self._own))
+            if known is not None:
+                return WholeEntry(entry.key, known, entry.revision)
+        if versions.converter.asks:
+            return None
+        return self._remembered(entry, versions.converter.renamed(entry.decode(), self._own))
+
+    def _is_alike(self, head: bytes) -> bool:
+        found = self._alike.get(head)
+        if found is None and not head:
+            return False
+        if found is None:
+            version = str(orjson.loads(head.removesuffix(b",") + b"}").get("apiVersion")).rpartition("/")[2]
+            found = self._alike[head] = not self._versions.converter.asks and self._versions.alike(version, self._own)
+        return found
+
+    def _remembered(self, entry: Entry, made: Object) -> Entry:
+        """``entry`` as it was ``made``. What is not stored (the answer to a dry run) has a revision that is another's."""
+        new = self._entry(entry, made)
+        if isinstance(entry, StoredEntry):
+            self._versions.memory.keep(new.key, new.revision, self._own, new.body)
+        return new
 
     def _entry(self, entry: Entry, made: Object) -> Entry:
         self._versions.prune(self._own, made)
@@ -117,22 +147,22 @@ class CustomStore(Store):
             versions = self._versions
             made = await versions.converter.convert([entries[at].decode() for at in waiting], self._own)
             for at, obj in zip(waiting, made, strict=True):
-                shown[at] = new = self._entry(entries[at], obj)
-                versions.memory.keep(new.key, new.revision, self._own, new.body)
+                shown[at] = self._remembered(entries[at], obj)
         return [entry for entry in shown if entry is not None]
 
     # ------------------------------------------------------------------ many
 
     async def list(self, namespace: str, options: ListOptions) -> ListResult:
         found = await self.objects.list(naming.collection(self.prefix, namespace), options)
-        native = all(entry.body.startswith(self._begins) for entry in found.entries)
+        heads = {entry.head if isinstance(entry, StoredEntry) else b"" for entry in found.entries}
+        native = heads <= {self._head}
         if self._versions.converter.asks and not native:
             entries: Sequence[Entry] = await self.all_shown(found.entries)
         else:
             entries = _Lazy(found.entries, self.ready)
         rest = found.rest and self._rest(found.rest)
-        memo = found.memo if native and self._own == self._versions.storage else None
-        return replace(found, entries=entries, rest=rest, memo=memo, made=not native)
+        memo = found.memo and _VersionMemo(found.memo, self._own)
+        return replace(found, entries=entries, rest=rest, memo=memo, made=not (native or all(map(self._is_alike, heads))))
 
     async def _rest(self, parts: AsyncIterator[Sequence[Entry]]) -> AsyncIterator[Sequence[Entry]]:
         async for part in parts:
@@ -150,15 +180,15 @@ class CustomStore(Store):
         if frame.type == frames.ERROR or frame.entry.body.startswith(self._begins):
             return frame
         if frame.type == frames.BOOKMARK:
-            return self.made_frame(
-                frame, PlainEntry("", frame.revision, {**frame.entry.decode(), "apiVersion": self._api_version})
-            )
-        entry = self.ready(frame.entry)
-        return None if entry is None else self.made_frame(frame, entry)
+            bookmark = PlainEntry("", frame.revision, {**frame.entry.decode(), "apiVersion": self._api_version})
+            return self.made_frame(frame, bookmark)
+        if self._versions.converter.asks:
+            entry = self.ready(frame.entry)
+            return None if entry is None else self.made_frame(frame, entry)
+        return _ShownFrame(frame, self._own, lambda: self.ready(frame.entry))
 
-    @staticmethod
-    def made_frame(frame: WatchFrame, entry: Entry) -> WatchFrame:
-        return Frame(frame.type, entry, frame.revision)
+    def made_frame(self, frame: WatchFrame, entry: Entry) -> WatchFrame:
+        return _ShownFrame(frame, self._own, lambda: entry)
 
     @property
     def _api_version(self) -> str:
@@ -173,6 +203,46 @@ class PlainWhole(PlainEntry):
     @property
     def item(self) -> bytes:
         return self.body
+
+
+class _VersionMemo:
+    """The memo of a list for the readers of one version."""
+
+    def __init__(self, memo: Memo, version: str) -> None:
+        self._memo, self._version = memo, version
+
+    def get(self, name: str) -> Any:
+        return self._memo.get(f"{name} of {self._version}")
+
+    def keep(self, name: str, value: Any, size: int) -> None:
+        self._memo.keep(f"{name} of {self._version}", value, size)
+
+
+class _ShownFrame:
+    """An event in another version than it is stored in. What is made of it is kept with the event, for all its watchers."""
+
+    __slots__ = ("_entry", "_frame", "_version", "revision", "type")
+
+    def __init__(self, frame: WatchFrame, version: str, entry: Callable[[], Entry | None]) -> None:
+        self._frame, self._version, self._entry = frame, version, entry
+        self.type, self.revision = frame.type, frame.revision
+
+    @property
+    def entry(self) -> Entry:
+        made = self._entry()
+        assert made is not None
+        return made
+
+    @property
+    def line(self) -> bytes:
+        return self.form("line", lambda frame: Frame(frame.type, frame.entry, frame.revision).line)
+
+    @property
+    def chunk(self) -> bytes:
+        return self.form("chunk", lambda frame: Frame(frame.type, frame.entry, frame.revision).chunk)
+
+    def form(self, name: str, make: Callable[[WatchFrame], bytes]) -> bytes:
+        return self._frame.form(f"{name} of {self._version}", lambda _: make(self))
 
 
 class _Lazy(Sequence[Entry]):

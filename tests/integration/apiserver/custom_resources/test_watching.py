@@ -6,8 +6,10 @@ import json
 import random
 from typing import Any
 
+import pytest
+
 from tests.support.apiserver import TestServer, running_apiserver
-from tests.support.custom import DEFINITIONS, definition, established, gone, version, widget
+from tests.support.custom import DEFINITIONS, SCHEMA, definition, established, gone, version, widget
 
 Object = dict[str, Any]
 ALL = "/apis/example.com/v1/widgets"
@@ -114,3 +116,28 @@ async def _agreed(server: TestServer, follower: Follower) -> None:
             return
         await asyncio.sleep(0.01)
     assert follower.held == wanted
+
+
+@pytest.mark.parametrize("alike", [True, False])
+async def test_watchers_and_lists_of_each_version_see_the_same(server: TestServer, alike: bool) -> None:
+    schema = (
+        SCHEMA
+        if alike
+        else {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    )
+    await established(server, definition("widgets", "Widget", version(), version("v2", storage=False, schema=schema)))
+    headers = {"Authorization": f"Bearer {server.admin_token}"}
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(20):
+        streams = []
+        for name in ("v1", "v2", "v2"):
+            url = f"{server.url}{HERE.replace('v1', name)}?watch=1"
+            streams.append(await stack.enter_async_context(server.session.get(url, headers=headers, ssl=server.tls)))
+        await server.request("POST", HERE, widget("a", size=1, color="blue"))
+        seen = [json.loads(await stream.content.readline())["object"] for stream in streams]
+        assert [obj["apiVersion"] for obj in seen] == ["example.com/v1", "example.com/v2", "example.com/v2"]
+        assert [obj["spec"] for obj in seen[1:]] == [{"size": 1, "color": "blue"} if alike else {"size": 1}] * 2
+    for _ in range(2):  # the second is answered from what the first made
+        for obj in seen[:2]:
+            path = HERE.replace("v1", obj["apiVersion"].removeprefix("example.com/"))
+            assert (await server.request("GET", path)).json["items"] == [obj]
+            assert (await server.request("GET", f"{path}/a")).json == obj

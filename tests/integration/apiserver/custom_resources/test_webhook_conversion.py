@@ -139,3 +139,14 @@ async def test_managers_are_asked_in_the_words_of_the_version_they_wrote(server:
         held = {each["manager"]: each["fieldsV1"] for each in patched.json["metadata"]["managedFields"]}
         assert held["one"] == {"f:spec": {"f:host": {}}}
         assert "two" not in held
+
+
+async def test_a_dry_run_is_not_taken_for_what_is_stored(server: TestServer) -> None:
+    async with hook_server() as hooks:
+        await serving(server, hooks)
+        await server.request("POST", OLD, widget("a", host="one", port="1"))
+        assert (await server.request("GET", f"{NEW}/a")).json["spec"] == {"address": "one:1"}
+        patch = {"spec": {"address": "two:2"}}
+        tried = await server.request("PATCH", f"{NEW}/a?dryRun=All", patch, content_type="application/merge-patch+json")
+        assert tried.json["spec"] == {"address": "two:2"}
+        assert (await server.request("GET", f"{NEW}/a")).json["spec"] == {"address": "one:1"}
