@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import click
 import pytest
 
@@ -30,6 +32,13 @@ UPSTREAM = """
 def test_every_name_of_upstreams_is_known(name: str) -> None:
     assert all(each.name != name for each in catalog.chosen(["*", f"-{name}"]))
     assert [each.name for each in catalog.chosen([name])] in ([name], [])
+
+
+def test_every_controller_is_in_the_page_about_them() -> None:
+    page = Path(__file__, "../../../../../docs/controllers.md").resolve().read_text()
+    for name in UPSTREAM.split():
+        short = name.removesuffix("-controller")
+        assert f"`{short}`" in page or f"`-{short.rpartition('-')[2]}`" in page, name
 
 
 def test_names_are_distinct() -> None:
