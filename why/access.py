@@ -182,9 +182,11 @@ def _others(snapshot: Snapshot, asked: Attributes) -> list[Cause]:
     listed = [("Role", name_of(each), rules_of(each, {})) for each in snapshot.all("Role", asked.namespace) if asked.namespace]
     listed += [("ClusterRole", name, rules_of(each, clusters)) for name, each in clusters.items()]
     fitting = [(kind, name, rules) for kind, name, rules in listed if any(rule.allows(asked) for rule in rules)]
-    fitting.sort(key=lambda each: (any("*" in rule.verbs for rule in each[2]), each[1].startswith("system:"), len(each[2])))
+    # roles of the system's own parts are for them, and a role that may do everything is nobody's next step
+    fitting = [each for each in fitting if ":" not in each[1] and not any("*" in rule.verbs for rule in each[2])]
+    fitting.sort(key=lambda each: len(each[2]))
     if not fitting:
-        return [Cause("no role allows it", step=_create(asked))]
+        return [Cause("no role for users allows just this", step=_create(asked))]
     kind, name, _ = fitting[0]
     says = f"not given to the user: {few(f'{kind} {name}' for kind, name, _ in fitting)}"
     return [Cause(says, step=_bind(asked, kind, name))]

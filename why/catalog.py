@@ -68,7 +68,7 @@ def explain(snapshot: Snapshot, obj: Object) -> Explanation:
 
 
 def unwell(snapshot: Snapshot, namespaces: Iterable[str] | None = None) -> list[Explanation]:
-    """Everything of the snapshot that is not well and not told of by its owner; of these namespaces, or of all (None).
+    """Everything of the snapshot that is not well and not told of in the chain of another; of these namespaces, or of all (None).
 
     What has no namespace is always told of.
     """
@@ -87,4 +87,6 @@ def unwell(snapshot: Snapshot, namespaces: Iterable[str] | None = None) -> list[
             if answer.state in (State.UNWELL, State.WAITING):
                 told.add(uid_of(obj))
                 found.append(answer)
+    within = {cause.about for answer in found for cause in answer.walk() if cause.about}
+    found = [each for each in found if each.where not in within]
     return sorted(found, key=lambda each: each.state is State.WAITING)

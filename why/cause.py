@@ -25,6 +25,8 @@ class Cause:
     step: str = ""
     """What to do next, most often a command. Best on the deepest cause."""
     causes: tuple["Cause", ...] = ()
+    about: str = ""
+    """The object whose own explanation this is, as ``Explanation.where`` names it; empty for a mere cause."""
 
     def walk(self) -> Iterator["Cause"]:
         yield self
@@ -48,7 +50,7 @@ class Explanation:
 
     def as_cause(self) -> Cause:
         """As a link in the chain of another object."""
-        return Cause(f"{self.subject}: {self.summary}", causes=self.causes)
+        return Cause(f"{self.subject}: {self.summary}", causes=self.causes, about=self.where)
 
     def walk(self) -> Iterator[Cause]:
         for each in self.causes:

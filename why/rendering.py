@@ -61,6 +61,8 @@ def as_json(answer: Explanation) -> dict[str, Any]:
 
 def _cause_json(cause: Cause) -> dict[str, Any]:
     made: dict[str, Any] = {"says": cause.says}
+    if cause.about:
+        made["about"] = cause.about
     if cause.evidence:
         made["evidence"] = list(cause.evidence)
     if cause.step:

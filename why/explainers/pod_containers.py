@@ -10,7 +10,7 @@ from component.flags import parse_duration
 from controlplane.apiserver.registry.printing import human_duration
 from why.cause import Cause
 from why.snapshot import Snapshot, moment
-from why.words import ago, flag, latest, short, told
+from why.words import ago, flag, latest, plural, short, told
 
 Status = Mapping[str, Any]
 
@@ -97,12 +97,12 @@ def _pull(snapshot: Snapshot, pod: Object, status: Status, where: str, reason: s
     image = str(status.get("image") or "its image")
     failures = [each for each in snapshot.events(pod, "Failed") if image in str(each.get("message"))]
     evidence = [told(snapshot, failures[0])] if failures else []
-    if message and not any(message in each for each in evidence):
+    if message and not failures:  # else it repeats what the event has
         evidence.append(f"{reason}: {message}")
     backoffs = snapshot.events(pod, "BackOff")
     if reason == "ImagePullBackOff" and backoffs:
         count = int(backoffs[0].get("count") or 1)
-        evidence.append(f"tried again after 10s, then twice as long each time, 5m at most; {count} back-offs so far")
+        evidence.append(f"tried again after 10s, then twice as long each time, 5m at most; {plural(count, 'back-off')} so far")
     answer = " ".join([*(str(each.get("message")) for each in failures[:1]), message]).lower()
     return Cause(f"{where}: image {image} cannot be pulled", tuple(evidence), _pull_step(pod, image, answer))
 

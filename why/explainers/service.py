@@ -1,6 +1,7 @@
 """Services without endpoints: the selector, the pods, the ports, the traffic policy."""
 
-from collections import Counter
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 
 from apimachinery.meta import Object, is_deleting, labels_of, name_of, namespace_of
 from apimachinery.objects import pods, services
@@ -11,6 +12,10 @@ from why.snapshot import Snapshot
 from why.words import few, flag, latest, pairs, plural, subject
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
+_SIMILAR = 0.6
+"""Of two values of a label: above it one may be the other misspelt."""
+_ALIKE = 0.4
+"""Of a whole selector, on average over its pairs."""
 
 
 def explain(snapshot: Snapshot, service: Object) -> Explanation:
@@ -91,32 +96,37 @@ def _without_endpoints(snapshot: Snapshot, service: Object) -> list[Cause]:
 
 
 def _matches_nothing(snapshot: Snapshot, service: Object) -> Cause:
-    """With the labels that come nearest: most pairs in common, then those that differ in the value only."""
+    """With the labels that come nearest: most pairs in common, then those whose values look alike."""
     wanted = services.selector(service)
     says = f"its selector {pairs(wanted)} matches no pod in {namespace_of(service)}"
-    near: Counter[tuple[str, ...]] = Counter()
     names: dict[tuple[str, ...], list[str]] = {}
-    scores: dict[tuple[str, ...], tuple[int, int]] = {}
-    for pod in snapshot.all("Pod", namespace_of(service)):
-        if pods.is_terminal(pod):
-            continue
+    scores: dict[tuple[str, ...], float] = {}
+    live = [pod for pod in snapshot.all("Pod", namespace_of(service)) if not pods.is_terminal(pod)]
+    for pod in live:
         held = labels_of(pod)
-        same = sum(held.get(key) == value for key, value in wanted.items())
-        alike = sum(key in held for key in wanted) or sum(value in held.values() for value in wanted.values())
-        if not same and not alike:
-            continue
+        score = sum(_likeness(value, held.get(key), held.values()) for key, value in wanted.items()) / len(wanted)
         shown = tuple(f"{key}={held[key]}" for key in sorted(held) if key in wanted or held[key] in wanted.values())
-        near[shown] += 1
-        names.setdefault(shown, []).append(name_of(pod))
-        scores[shown] = (same, alike)
-    if not near:
-        there = len(snapshot.all("Pod", namespace_of(service)))
+        if shown and score >= _ALIKE:
+            names.setdefault(shown, []).append(name_of(pod))
+            scores[shown] = score
+    if not scores:
+        keys = sorted({f"{key}={labels_of(pod)[key]}" for pod in live for key in wanted if key in labels_of(pod)})
+        there = f"labels there: {few(keys)}" if keys else "none with such labels"
         step = "start its pods, or correct spec.selector"
-        return Cause(says, (f"the namespace has {plural(there, 'pod')}, none with such labels",), step)
-    best = sorted(near, key=lambda shown: (scores[shown], near[shown]), reverse=True)[:3]
-    evidence = tuple(f"near: {','.join(shown)} on {plural(near[shown], 'pod')} ({few(names[shown])})" for shown in best)
-    return Cause(says, evidence, f"kubectl set selector service {name_of(service)}{flag(service)} {' '.join(best[0])}".rstrip()
-                 .replace(" ".join(best[0]), f"'{','.join(best[0])}'"))  # fmt: skip
+        return Cause(says, (f"the namespace has {plural(len(live), 'pod')}, {there}",), step)
+    best = sorted(scores, key=lambda shown: (scores[shown], len(names[shown])), reverse=True)[:3]
+    evidence = tuple(f"near: {','.join(shown)} on {plural(len(names[shown]), 'pod')} ({few(names[shown])})" for shown in best)
+    return Cause(says, evidence, f"kubectl set selector service {name_of(service)}{flag(service)} '{','.join(best[0])}'")
+
+
+def _likeness(wanted: str, held: str | None, values: Iterable[str]) -> float:
+    """How near a label is to one pair of the selector: 1 for equal, 0.5 for the right value under another key."""
+    if held == wanted:
+        return 1.0
+    if wanted in values:
+        return 0.5
+    ratio = SequenceMatcher(None, wanted, held).ratio() if held is not None else 0.0
+    return ratio if ratio >= _SIMILAR else 0.0
 
 
 def _ports(snapshot: Snapshot, service: Object, chosen: list[Object]) -> list[Cause]:

@@ -90,7 +90,7 @@ def _alike(group: Sequence[Explanation]) -> Cause:
     if len(group) == 1:
         return first
     others = few(each.subject.partition("/")[2] for each in group[1:])
-    return Cause(first.says, (*first.evidence, f"{len(group) - 1} more alike: {others}"), first.step, first.causes)
+    return Cause(first.says, (*first.evidence, f"{len(group) - 1} more alike: {others}"), first.step, first.causes, first.about)
 
 
 def not_observed(snapshot: Snapshot, obj: Object) -> list[Cause]:

@@ -48,7 +48,7 @@ ACCOUNT = {"kind": "ServiceAccount", "name": "bot", "namespace": "shop"}
                 'needed: apiGroups: [""], resources: ["pods"], verbs: ["delete"]',
                 "near: RoleBinding 'shop/jane-view' gives ClusterRole 'view', but not the verb delete",
                 "get, list on pods of core",
-                "not given to the user: ClusterRole edit, ClusterRole cluster-admin",
+                "not given to the user: ClusterRole edit",
                 "kubectl create rolebinding NAME --clusterrole=edit --user=jane -n shop",
             ],
             id="verb",
@@ -65,7 +65,7 @@ ACCOUNT = {"kind": "ServiceAccount", "name": "bot", "namespace": "shop"}
                 binding("b", "Role", "one", namespace="shop"),
             ],
             asks(name="b"),
-            ["but only for the names a", "no role allows it"],
+            ["but only for the names a", "no role for users allows just this"],
             id="name",
         ),
         pytest.param(

@@ -60,6 +60,18 @@ CASES: list[tuple[str, Object, list[Object], list[str]]] = [
         ["matches no pod in shop", "the namespace has 1 pod, none with such labels"],
     ),
     (
+        "a selector misspelt",
+        service({"app": "webb"}),
+        [pod("a", labels={"app": "web"}), pod("b", labels={"app": "cache"})],
+        ["near: app=web on 1 pod (a)", "kubectl set selector service web -n shop 'app=web'"],
+    ),
+    (
+        "a selector of pods that are not there",
+        service({"app": "api"}),
+        [pod("a", labels={"app": "cold"})],
+        ["the namespace has 1 pod, labels there: app=cold", "start its pods, or correct spec.selector"],
+    ),
+    (
         "pods that are not ready",
         service(),
         [node(), slices(False), pod("a", labels={"app": "web"}, state={"waiting": {"reason": "ErrImagePull"}})],
@@ -281,12 +293,15 @@ def test_custom_resources_are_explained_from_their_own_conditions() -> None:
     assert "the issuer is not there" in text(answer)
 
 
-def test_owners_tell_of_what_they_own() -> None:
+def test_each_object_is_told_of_once() -> None:
     owner = obj("Deployment", "web", spec={"replicas": 1}, status={"observedGeneration": 1})
     middle = obj("ReplicaSet", "web-1", owner=owner, spec={"replicas": 1}, status={"observedGeneration": 1})
     stuck = pod("web-1-a", owner=middle, state={"waiting": {"reason": "ErrImagePull"}})
     alone = pod("alone", state={"waiting": {"reason": "ErrImagePull"}})
 
-    found = unwell(snapshot(node(), owner, middle, stuck, alone, service()), {"shop"})
+    waits = obj("PersistentVolumeClaim", "data", spec={"storageClassName": "gone"}, status={"phase": "Pending"})
+    wants = pod("db", node="", spec={"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]})
 
-    assert [each.subject for each in found] == ["deployment/web", "pod/alone", "service/web"]
+    found = unwell(snapshot(node(), owner, middle, stuck, alone, waits, wants, service()), {"shop"})
+
+    assert [each.subject for each in found] == ["deployment/web", "pod/alone", "pod/db", "service/web"]
