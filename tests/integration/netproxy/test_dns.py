@@ -61,10 +61,10 @@ class Running:
             return answer.status, await answer.text()
 
     @asynccontextmanager
-    async def daemon(self, *more: str) -> AsyncIterator[None]:
+    async def daemon(self, *more: str, status: int = 200) -> AsyncIterator[None]:
         task = asyncio.ensure_future(DAEMON.main(self.options(*more)))
         try:
-            await until(lambda: self.get("/ready"), lambda answer: answer[0] == 200, task)
+            await until(lambda: self.get("/ready"), lambda answer: answer[0] == status, task)
             yield
         finally:
             task.cancel()
@@ -170,6 +170,19 @@ async def test_a_stub_domain_of_the_cluster_is_asked_elsewhere(running: Running)
         assert not answer.flags & dns.flags.AA
         await running.client.delete(CONFIG_MAPS, SERVICE, NAMESPACE)
         await until(lambda: running.ask(name), lambda answer: answer.rcode() == dns.rcode.SERVFAIL)
+
+
+async def test_without_an_api_server_nothing_is_denied_and_the_rest_is_forwarded(running: Running) -> None:
+    other = Running(running.server, running.client)
+    async with other.daemon("--cluster-domain=corp.test"):
+        await running.server.stop()
+        async with running.daemon(f"--upstream={HOST}:{other.port}", status=500):
+            for name, kind in (("web.default.svc.cluster.local", "A"), ("cluster.local", "SOA")):
+                assert (await running.ask(name, kind)).rcode() == dns.rcode.SERVFAIL
+            outside = "kube-dns.kube-system.svc.corp.test"
+            answer = await until(lambda: running.ask(outside), lambda answer: bool(answer.answer))
+            assert texts(answer) == [f"{outside}. 30 A 10.96.0.10"]
+            assert (await running.get("/health"))[0] == 200
 
 
 async def test_a_connection_is_pipelined_and_a_bad_one_ends(running: Running) -> None:
