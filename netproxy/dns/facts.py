@@ -4,8 +4,10 @@
 """
 
 import ipaddress
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from apimachinery.objects import services as questions
@@ -87,7 +89,7 @@ def service_facts(obj: Mapping[str, Any]) -> Service:
 
 def slice_facts(obj: Mapping[str, Any]) -> Slice:
     """Only ready endpoints; of a Service that publishes addresses that are not ready, the slice says that they are."""
-    service = str((obj["metadata"].get("labels") or {}).get(SERVICE_LABEL) or "")
+    service = _shared(str((obj["metadata"].get("labels") or {}).get(SERVICE_LABEL) or ""))
     if obj.get("addressType") not in ("IPv4", "IPv6"):
         return Slice(service)
     found = (
@@ -101,10 +103,16 @@ def slice_facts(obj: Mapping[str, Any]) -> Slice:
 
 def _ports(ports: Iterable[Mapping[str, Any]]) -> tuple[Port, ...]:
     found = tuple(
-        Port(str(port.get("name") or "").lower(), str(port.get("protocol") or "TCP").lower(), int(port.get("port") or 0))
+        (str(port.get("name") or "").lower(), str(port.get("protocol") or "TCP").lower(), int(port.get("port") or 0))
         for port in ports
     )
-    return found or NO_PORTS
+    return _shared_ports(found) if found else NO_PORTS
+
+
+@lru_cache(1024)
+def _shared_ports(ports: tuple[tuple[str, str, int], ...]) -> tuple[Port, ...]:
+    """Most Services have the ports of others."""
+    return tuple(Port(*port) for port in ports)
 
 
 def trimmed_service(obj: Object) -> Object:
@@ -131,4 +139,12 @@ def trimmed_namespace(obj: Object) -> Object:
 
 
 def _identity(obj: Object) -> Object:
-    return {key: obj["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion") if key in obj["metadata"]}
+    """Strings are copied: each lies among those of the list that was read, and would hold the memory around it."""
+    metadata = obj["metadata"]
+    shared = {key: _shared(metadata[key]) for key in ("name", "namespace") if key in metadata}
+    return shared | {key: metadata[key].encode().decode() for key in ("uid", "resourceVersion") if key in metadata}
+
+
+def _shared(text: str) -> str:
+    """A copy, the same one for all that are equal."""
+    return sys.intern(text.encode().decode())
