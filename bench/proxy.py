@@ -1,7 +1,7 @@
 """What the proxy's syncs cost, without an API server: all rules at once, then one change among many services.
 
-Run as root: ``python -m bench.proxy [--services 100,1000,5000] [--mode iptables-nft,iptables-legacy,nftables]``. It works in a
-network namespace of its own (``unshare --net``). Elapsed time and, beside other work the better measure, processor time; both
+Run as root: ``python -m bench.proxy [--services 100,1000,5000] [--mode iptables-nft,iptables-legacy,nftables,ipvs]``. It works in
+a network namespace of its own (``unshare --net``). Elapsed time and, beside other work the better measure, processor time; both
 with the share of the tools that the proxy starts.
 """
 
@@ -19,11 +19,16 @@ from component.metrics import Registry
 from component.process import RealRunner
 from netproxy.backends.interface import Backend
 from netproxy.backends.iptables import IPTablesBackend
+from netproxy.backends.ipvs import IPVSBackend, Kernel
+from netproxy.backends.ipvs.settings import IPVSSettings
 from netproxy.backends.nftables import NFTablesBackend
 from netproxy.backends.options import Options
 from netproxy.health import ProxyHealth
+from netproxy.kernel.addresses import RealLocalAddresses
 from netproxy.kernel.conntrack import RealConntrack
+from netproxy.kernel.ipset import RealIPSets
 from netproxy.kernel.iptables import RealIPTables
+from netproxy.kernel.ipvs import RealIPVS
 from netproxy.kernel.nft import RealNFT
 from netproxy.kernel.sysctl import RealSysctl
 from netproxy.metrics import ProxyMetrics
@@ -63,6 +68,9 @@ def backend_of(mode: str) -> Backend:
     options = Options(cluster_cidr="10.244.0.0/16")
     if mode == "nftables":
         return NFTablesBackend(RealNFT(RealRunner()), RealSysctl(), options, RealClock())
+    if mode == "ipvs":
+        kernel = Kernel(RealIPVS(), RealIPSets(RealRunner()), RealIPTables(RealRunner()), RealLocalAddresses(), RealSysctl())
+        return IPVSBackend(kernel, options, IPVSSettings(), RealClock())
     variant: Any = mode.removeprefix("iptables-")
     return IPTablesBackend(RealIPTables(RealRunner(), "IPv4", variant), RealSysctl(), options)
 
@@ -78,7 +86,7 @@ class Bench:
         clock = RealClock()
         self.trackers = Trackers(ServiceTracker(), EndpointsTracker("node-1"), NodeTracker("node-1"))
         backend = backend_of(mode)
-        metrics = ProxyMetrics(Registry(process=False), "nftables" if mode == "nftables" else "iptables")
+        metrics = ProxyMetrics(Registry(process=False), mode.partition("-")[0])
         pace, health = Pace(1.0), ProxyHealth(clock, 60)
         self.proxier = Proxier(self.trackers, backend, RealConntrack(), clock, metrics, pace=pace, health=health)
 
