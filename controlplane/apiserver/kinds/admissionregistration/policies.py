@@ -21,6 +21,7 @@ _MUTATING = ("*", "CONNECT", "CREATE", "UPDATE")
 _MAX_NOTES = 20
 _MAX_NOTE = 5 * 1024  # bytes of an expression
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_NEWLINE = re.compile(r"[\n\r]")
 _WORDS = """
     true false null in as break const continue else for function if import let loop package namespace return var void while
 """
@@ -107,7 +108,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy):
         validations, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
         found: list[FieldError] = []
         if not validations and not notes:
-            text = "validations or auditAnnotations must be non-empty"
+            text = "validations or auditAnnotations must contain at least one item"
             found += [fieldpath.required(f"spec.{field}", text) for field in ("validations", "auditAnnotations")]
         for position, validation in enumerate(validations):
             path = f"spec.validations[{position}]"
@@ -116,7 +117,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy):
             else:
                 found += expressions.check(validation["expression"], f"{path}.expression", BOOL)
             found += _check_message_expression(validation.get("messageExpression") or "", path, expressions)
-            found += _check_message(validation, f"{path}.message")
+            found += _check_message(validation.get("message") or "", f"{path}.message")
             reason = validation.get("reason")
             if reason and reason not in _REASONS:
                 found.append(fieldpath.not_supported(f"{path}.reason", reason, _REASONS))
@@ -149,18 +150,7 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy):
         if again not in _REINVOCATION:
             found += checks.one_of(again, _REINVOCATION, "spec.reinvocationPolicy")
         for position, mutation in enumerate(mutations):
-            path, kind = f"spec.mutations[{position}]", mutation.get("patchType")
-            found += checks.one_of(kind, _PATCH_TYPES, f"{path}.patchType")
-            for choice, field in (("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")):
-                held = mutation.get(field)
-                if kind == choice and held is None:
-                    found.append(fieldpath.required(f"{path}.{field}", f"must be specified when patchType is {choice}"))
-                elif kind != choice and held is not None:
-                    found.append(fieldpath.invalid(f"{path}.{field}", held, f"must not be specified when patchType is {kind}"))
-                elif held is not None and not str(held.get("expression") or "").strip():
-                    found.append(fieldpath.required(f"{path}.{field}.expression", "expression is not specified"))
-                elif held is not None:
-                    found += expressions.mutation(held["expression"], choice, f"{path}.{field}.expression")
+            found += _check_mutation(mutation, f"spec.mutations[{position}]", expressions)
         return found + _check_operations(spec.get("matchConstraints") or {})
 
     def row(self, obj: Object, now: datetime) -> list[Any]:
@@ -168,15 +158,30 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy):
         return [obj["metadata"]["name"], len(spec.get("mutations") or ()), _param_kind(spec), age_of(obj, now)]
 
 
-def _check_message(validation: Mapping[str, Any], path: str) -> list[FieldError]:
-    """One line, and there where the expression would not make one."""
-    message, expression = validation.get("message") or "", str(validation.get("expression") or "").strip()
+def _check_mutation(mutation: Mapping[str, Any], path: str, expressions: Expressions) -> list[FieldError]:
+    kind = mutation.get("patchType")
+    if found := checks.one_of(kind, _PATCH_TYPES, f"{path}.patchType"):
+        return found
+    for choice, field in (("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")):
+        held, where = mutation.get(field), f"{path}.{field}"
+        if kind != choice:
+            if held is not None:
+                found.append(fieldpath.invalid(where, f"{{{field}}}", f"must not be specified when patchType is {kind}"))
+        elif held is None:
+            found.append(fieldpath.required(where, f"must be specified when patchType is {choice}"))
+        elif not (expression := str(held.get("expression") or "").strip()):
+            found.append(fieldpath.required(f"{where}.expression"))
+        else:
+            found += expressions.mutation(expression, choice, f"{where}.expression")
+    return found
+
+
+def _check_message(message: str, path: str) -> list[FieldError]:
+    """One line."""
     if message and not message.strip():
         return [fieldpath.invalid(path, message, "message must be non-empty if specified")]
-    if "\n" in message.strip():
+    if _NEWLINE.search(message.strip()):
         return [fieldpath.invalid(path, message, "message must not contain line breaks")]
-    if "\n" in expression and not message.strip():
-        return [fieldpath.required(path, "message must be specified if expression contains line breaks")]
     return []
 
 
@@ -198,7 +203,10 @@ def _check_notes(policy: str, notes: Sequence[Mapping[str, Any]], expressions: E
     for position, note in enumerate(notes):
         path, key = f"spec.auditAnnotations[{position}]", note.get("key") or ""
         qualified = f"{policy}/{key}"
-        found += checks.each(f"{path}.key", qualified, names.is_qualified_name(qualified))
+        if policy:
+            found += checks.each(f"{path}.key", qualified, names.is_qualified_name(qualified))
+        else:
+            found.append(fieldpath.invalid(f"{path}.key", key, "requires metadata.name be non-empty"))
         written = str(note.get("valueExpression") or "").strip()
         where = f"{path}.valueExpression"
         if not written:
@@ -258,7 +266,7 @@ def _check_variables(spec: Mapping[str, Any], path: str, expressions: Expression
     taken: set[str] = set()
     for position, variable in enumerate(spec.get("variables") or ()):
         name, where = variable.get("name") or "", f"{path}[{position}]"
-        if not name:
+        if not name.strip():
             found.append(fieldpath.required(f"{where}.name", "name is not specified"))
         elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
             found.append(fieldpath.invalid(f"{where}.name", name, "name is not a valid CEL identifier"))

@@ -97,8 +97,27 @@ def test_validating(spec: dict[str, Any], problem: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({}, "spec.validations: validations or auditAnnotations must contain at least one item"),
+        ({"validations": [{"expression": "true", "message": "a\rb"}]}, "spec.validations[0].message: message must not contain"),
+        ({"validations": TRUE, "variables": [{"name": " ", "expression": "1"}]}, "spec.variables[0].name: name is not specified"),
+    ],
+)
+def test_what_is_missing(spec: dict[str, Any], problem: str) -> None:
+    assert problem in "\n".join(problems(**spec))
+
+
+def test_audit_annotations_need_a_name_to_stand_behind() -> None:
+    obj = policy(auditAnnotations=[{"key": "k", "valueExpression": "'a'"}])
+    obj["metadata"] = {"generateName": "p-"}
+    assert [each.detail for each in VALIDATING.validate(CONTEXT, obj)] == ["requires metadata.name be non-empty"]
+
+
+@pytest.mark.parametrize(
     "spec",
     [
+        {"validations": [{"expression": "object.a\n  == 1"}]},
         {
             "validations": [{"expression": "object.spec.replicas <= params.max"}],
             "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -134,6 +153,12 @@ def patch(expression: str) -> dict[str, Any]:
         (apply("has(object.x) ? Object{} : Object{spec: Object.spec{?replicas: object.?y}}"), ""),
         (patch("[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c'), value: Object.spec{x: 1}}]"), ""),
         (apply("{'metadata': {}}"), "must evaluate to Object but got map(string, map(dyn, dyn))"),
+        ({"applyConfiguration": {"expression": "Object{}"}}, "spec.mutations[0].patchType: "),
+        (
+            {**apply("Object{}"), "patchType": "JSONPatch"},
+            "must not be specified when patchType is JSONPatch",
+        ),
+        (patch(" "), "spec.mutations[0].jsonPatch.expression: "),
         (patch("Object{}"), "must evaluate to list(JSONPatch) but got Object"),
         (patch("[JSONPatch{op: 1}]"), "expected type of field 'op' is 'string' but provided type is 'int'"),
         (patch("[JSONPatch{operation: 'add'}]"), "undefined field 'operation'"),

@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, Object, str]] = [
     ("mutatingwebhookconfigurations", webhook(reinvocationPolicy="Often"), 'webhooks[0].reinvocationPolicy: Unsupported value: "Often"'),
     ("validatingadmissionpolicies", {"spec": {"validations": [{"expression": "true"}]}}, "spec.matchConstraints: Required value"),
     ("validatingadmissionpolicies", policy(matchConstraints={}), "spec.matchConstraints.resourceRules: Required value"),
-    ("validatingadmissionpolicies", policy(validations=[]), "spec.validations: Required value: validations or auditAnnotations must be non-empty"),
+    ("validatingadmissionpolicies", policy(validations=[]), "spec.validations: Required value: validations or auditAnnotations must contain at least one item"),
     ("validatingadmissionpolicies", policy(validations=[{"expression": " "}]), "spec.validations[0].expression: Required value: expression is not specified"),
     ("validatingadmissionpolicies", policy(validations=[{"expression": "true", "reason": "Because"}]), 'spec.validations[0].reason: Unsupported value: "Because"'),
     ("validatingadmissionpolicies", policy(variables=[{"name": "1x", "expression": "1"}]), 'spec.variables[0].name: Invalid value: "1x": name is not a valid CEL identifier'),
