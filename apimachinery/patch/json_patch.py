@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from apimachinery import errors
+from apimachinery.patch import json_patch_reasons
 
 Object = dict[str, Any]
 
@@ -40,9 +41,9 @@ def apply(original: Object, patch: Any) -> Object:
     except errors.StatusError:
         raise
     except jsonpatch.JsonPatchTestFailed as problem:
-        raise _refused(str(problem), FailedTestError) from None
+        raise _refused(json_patch_reasons.why(original, patch, str(problem)), FailedTestError) from None
     except (*_FAILURES, jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as problem:
-        raise _refused(str(problem)) from None
+        raise _refused(json_patch_reasons.why(original, patch, str(problem))) from None
     if not isinstance(result, dict):
         raise _refused("the result is not an object")
     return result

@@ -9,6 +9,7 @@ from aiohttp import StreamReader
 from apimachinery import errors, scheme
 from apimachinery.codecs import json, negotiate, yaml
 from apimachinery.gvk import GroupVersionKind
+from apimachinery.meta import namespace_of
 from apimachinery.schema import Schemas, StructSchema
 from controlplane.apiserver.endpoints.options import IGNORE, STRICT
 from controlplane.apiserver.endpoints.scope import Scope
@@ -127,7 +128,7 @@ def report_strict(call: Call, decoded: scheme.Decoded, field_validation: str) ->
 
 def match_namespace(obj: Object, namespace: str) -> None:
     """A new object belongs to the namespace of the URL. Raises a 400 when it says otherwise."""
-    given = obj["metadata"].get("namespace")
+    given = namespace_of(obj)
     if given and given != namespace:
         raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
 

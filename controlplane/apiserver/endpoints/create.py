@@ -23,6 +23,7 @@ async def create(call: Call, scope: Scope) -> Reply:
     scope.strategy.default(obj)
     managers.track_create(scope, obj, options.field_manager, call.now)
     await scope.admission.mutate(scope.attributes(call, CREATE, obj, None, options.dry_run))
+    match_namespace(obj, call.info.namespace if scope.info.namespaced else "")  # whoever changed it since
     owners.fold(call, obj, patched=True)
     ctx = scope.context(call, options, call.info.name)
     entry = await scope.store.create(ctx, obj, scope.validating(call, CREATE, options.dry_run))

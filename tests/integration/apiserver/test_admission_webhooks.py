@@ -377,10 +377,17 @@ async def test_patches_that_cannot_be_used(server: TestServer, hooks: HookServer
         made = hook(hooks, path, rules=[{**RULE, "operations": operations}], failurePolicy="Ignore")
         await configure(server, "Mutating", made, name=path[1:])
     answer = await server.request("POST", MAPS, config_map())
-    assert (answer.status, answer.json["reason"]) == (500, "InternalError")  # whatever the failure policy
+    assert (answer.status, answer.json["message"]) == (  # whatever the failure policy
+        500,
+        "Internal error occurred: error in remove for path: '/data/none': Unable to remove nonexistent key: none: missing value",
+    )
     missing |= {"op": "add", "path": "/data/new", "value": "1"}
     assert (await server.request("POST", MAPS, config_map())).status == 201
     assert (await server.request("PUT", f"{MAPS}/one", config_map())).status == 200  # no patch at all is a failed call
+    missing |= {"path": "/metadata/namespace", "value": "other"}
+    answer = await server.request("POST", MAPS, config_map("two"))
+    why = "the namespace of the provided object does not match the namespace sent on the request"
+    assert (answer.status, answer.json["message"]) == (400, why)
 
 
 async def test_a_deletion_cannot_be_changed(server: TestServer, hooks: HookServer) -> None:

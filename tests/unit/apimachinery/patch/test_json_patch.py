@@ -66,6 +66,22 @@ def test_patches_that_do_not_apply_are_422(patch: list[Any]) -> None:
     assert caught.value.message == "the server rejected our request due to an error in our request"
 
 
+@pytest.mark.parametrize(
+    ("failing", "why"),
+    [
+        (op("remove", "/m/x~1y"), "error in remove for path: '/m/x~1y': Unable to remove nonexistent key: x/y: missing value"),
+        (op("remove", "/n/x"), 'remove operation does not apply: doc is missing path: "/n/x": missing value'),
+        (op("add", "/m/n/x", value=1), 'add operation does not apply: doc is missing path: "/m/n/x": missing value'),
+        (op("replace", "/m/x", value=1), "replace operation does not apply: doc is missing key: /m/x: missing value"),
+        (op("test", "/b", value=2), "testing value /b failed: test failed"),
+    ],
+)
+def test_why_a_patch_does_not_apply_is_noted(failing: dict[str, Any], why: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        json_patch.apply({"m": {}}, [op("add", "/b", value=1), failing, op("remove", "/b")])
+    assert caught.value.__notes__ == [why]
+
+
 @pytest.mark.parametrize("patch", [{"op": "add"}, "x", 5, [1], [None]])
 def test_what_is_no_patch_is_400(patch: Any) -> None:
     with pytest.raises(StatusError) as caught:
