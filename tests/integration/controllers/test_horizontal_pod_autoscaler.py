@@ -259,7 +259,9 @@ async def test_to_zero_and_back(tmp_path: Path) -> None:
         queue = {"items": [{"value": "0"}]}
         held.adapter.answers["/apis/external.metrics.k8s.io/v1beta1/namespaces/default/queue"] = queue
         await held.client.create(DEPLOYMENTS, deployment(replicas=1))
-        await held.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(external("queue", "1"), minReplicas=0))
+        # for each replica: a target for the whole would count the pods that are ready, none of which is at first
+        metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+        await held.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler({"type": "External", "external": metric}, minReplicas=0))
         await held.replicas(0)
         queue["items"][0]["value"] = "2500m"
         await held.replicas(3)
