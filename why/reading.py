@@ -5,6 +5,7 @@ and the last lines of logs. What the user may not read is noted, never an error.
 """
 
 import asyncio
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from apimachinery.meta import Object, is_deleting, name_of, namespace_of
 from apimachinery.objects import pods
 from apimachinery.resources import PODS
 from client.rest import Client
+from why import remains
 from why.explainers.pod_containers import wants_log
 from why.kinds import KINDS, NEEDS, SCHEDULING
 from why.snapshot import Scope, Snapshot
@@ -97,6 +99,23 @@ class Reader:
         except ConnectionError:
             pass  # the node does not answer, which is told of by its own explanation
 
+    async def remains(self, resource: str, namespace: str) -> None:
+        """The metadata of what is left of a collection, under the collection's own name as its kind."""
+        name, _, group = resource.partition(".")
+        try:
+            async with self._slots:
+                version = "v1"
+                if group:
+                    served = await self.client.raw("GET", f"/apis/{group}")
+                    version = json.loads(served)["preferredVersion"]["version"]
+                gvr = GroupVersionResource(group, version, name)
+                page = await self.client.list(gvr, namespace, limit=_PAGE, accept=_METADATA)
+        except StatusError as error:
+            self.unread[f"{resource} in {namespace}"] = "may not be read" if error.code == 403 else error.message
+            return
+        for item in page.get("items") or ():
+            self.add({"kind": resource, "metadata": item.get("metadata") or {}})
+
     def snapshot(self) -> Snapshot:
         return Snapshot(list(self.objects.values()), self.client.clock.now(), frozenset(self.whole), self.unread, self.logs)
 
@@ -166,6 +185,8 @@ async def _second_round(reader: Reader, namespace: str, obj: Object | None) -> N
     work: list[Any] = []
     if waiting:
         work.append(reader.lists([*(Scope(kind) for kind in SCHEDULING if kind != "Lease"), Scope("Pod"), Scope("Lease")]))
+    if obj is not None and obj.get("kind") == "Namespace":
+        work += [reader.remains(each, name_of(obj)) for each in remains.resources(obj)[:_AT_ONCE]]
     wanted = [(each, container, previous) for each in listed for container, previous in wants_log(each)][:_LOGS]
     work += [reader.end_of_log(namespace_of(each), name_of(each), container, previous) for each, container, previous in wanted]
     await asyncio.gather(*work)

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from apimachinery.gvk import GroupVersionResource
 from apimachinery.meta import Object
-from apimachinery.resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS, SERVICES
+from apimachinery.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, RESOURCE_QUOTAS, SERVICES
 from cli.why import why
 from client.rest import Client
 from tests.support.apiserver import TestServer, running_apiserver
@@ -87,7 +87,8 @@ async def test_chains_of_causes_on_a_live_cluster() -> None:
 
         rights = ("--as", "nobody-special", "can-not", "delete", "pods")
         shown = await says(server, ["may not delete pods in namespace default", "but not the verb delete"], *rights)
-        assert "kubectl create rolebinding NAME --" in shown
+        assert "not given to the user: ClusterRole edit, ClusterRole admin" in shown
+        assert "kubectl create rolebinding NAME --clusterrole=edit --user=nobody-special -n default" in shown
         await says(server, ["may get pods 'large' in namespace default"], *rights[:3], "get", "po/large", code=0)
 
         everything = json.loads((await ask(server, "--all", "-o", "json")).output)
@@ -106,12 +107,19 @@ async def test_what_is_not_there_and_what_is_well() -> None:
         del made["metadata"]["namespace"]
         await client.create(API_SERVICES, made)
 
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "old"}})
+        held: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": "old"}}
+        held["metadata"]["finalizers"] = ["example.com/x"]
+        await client.create(CONFIG_MAPS, held)
+        await client.delete(NAMESPACES, "old")
+
         missing = await ask(server, "pod/nothing")
         assert (missing.exit_code, 'pods "nothing" not found' in missing.output) == (3, True)
         assert (await ask(server, "pod/a", "--all")).exit_code == 2
         unknown = await ask(server, "gizmo/x")
         assert (unknown.exit_code, 'resource type "gizmo"' in unknown.output) == (3, True)
         await says(server, ["Active", "nothing is wrong with it"], "ns/default", code=0)
+        await says(server, ["Terminating for", "configmaps/held is held", "finalizer example.com/x is not removed"], "ns/old")
         await says(server, ["scheduling gates hold it back: example.com/g"], "po/gated")
         await says(
             server, ["the aggregator: ServiceNotFound", "service/gone in default does not exist"], "apiservice/v1.dead.example"

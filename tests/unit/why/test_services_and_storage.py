@@ -43,6 +43,7 @@ USES = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "dat
 HOOK = {"name": "check.example.com", "clientConfig": {"service": {"namespace": "shop", "name": "hook"}}, "failurePolicy": "Fail"}
 RULE = {"operations": ["CREATE"], "resources": ["pods"]}
 GROUP = {"service": {"namespace": "shop", "name": "metrics"}, "group": "metrics.k8s.io"}
+REMAINS = "Some resources are remaining: configmaps. has 1 resource instances, widgets.example.com has 1 resource instances"
 NO_METRICS = condition("ScalingActive", "False", "FailedGetResourceMetric", "unable to get metrics")
 SCALED = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "metrics": [{"type": "Resource"}], "maxReplicas": 5}
 
@@ -161,6 +162,25 @@ CASES: list[tuple[str, Object, list[Object], list[str]]] = [
         ),
         [],
         ["Terminating for 10m", "example.com/x in 2 resource instances"],
+    ),
+    (
+        "a namespace with objects that are held",
+        obj(
+            "Namespace",
+            "old",
+            deletionTimestamp=ago(600),
+            status={"phase": "Terminating", **condition("NamespaceContentRemaining", "True", "SomeResourcesRemain", REMAINS)},
+        ),
+        [
+            {"kind": "configmaps", "metadata": {"name": "a", "namespace": "old", "finalizers": ["example.com/x"]}},
+            {"kind": "widgets.example.com", "metadata": {"name": "w", "namespace": "old"}},
+        ],
+        [
+            "configmaps/a is held",
+            "finalizer example.com/x is not removed by its owner",
+            "kubectl edit configmaps a -n old",
+            "widgets.example.com without finalizers, about to go: w",
+        ],
     ),
     (
         "a namespace behind a dead API group",
