@@ -17,6 +17,7 @@ import pytest
 from controlplane.apiserver.storage.backends.etcd.backend import EtcdBackend
 from controlplane.apiserver.storage.backends.etcd.compaction import Compactor
 from controlplane.apiserver.storage.backends.etcd.config import EtcdConfig
+from controlplane.apiserver.storage.backends.etcd.members import IN_FLIGHT
 from controlplane.apiserver.storage.cacher.feed import Feed
 from controlplane.apiserver.storage.interface import (
     BackendEvent,
@@ -446,6 +447,34 @@ async def test_a_renewed_client_certificate_is_taken_up(tmp_path: Path) -> None:
             etcd.members[0].start()
             await put(backend, "/registry/b")
             assert backend._members.pick()._channel is not channel
+
+
+async def test_a_watch_and_a_read_under_way_outlive_the_change_of_certificates(tmp_path: Path) -> None:
+    """The first failure after a renewal closes the channel below everything that is under way on it."""
+    with running_etcd(tmp_path, tls=True) as etcd:
+        certificate, key = etcd.client_certificate("kube-apiserver")
+        async with opened(replace(etcd.config(), certificate=certificate, key=key)) as backend:
+            feed, recorder = Feed(backend), Recorder()
+            feed.register("/registry/pods/", recorder)
+            running = asyncio.create_task(feed.run())
+            await feed.started()
+            member = backend._members.pick()
+            channel = member._channel
+            etcd.client_certificate("kube-apiserver")
+            etcd.members[0].pause()
+            reading = asyncio.create_task(backend.get("/registry/pods/none"))
+            while backend._members._slots._value == IN_FLIGHT:  # until it is under way
+                await asyncio.sleep(0.01)
+            await backend._members.note_failure(member, "for the test")
+            etcd.members[0].resume()
+            assert await reading is None
+            assert backend._members.pick()._channel is not channel
+            last = await put(backend, "/registry/pods/later")
+            async with asyncio.timeout(10):
+                await feed.reached(last)
+            assert recorder.applied[-1] == last
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_many_calls_at_once_are_held_back(one: Etcd) -> None:

@@ -45,6 +45,10 @@ class Failure:
         return text in self.text
 
 
+REPLACED = Failure(grpc.StatusCode.CANCELLED, "the connection was replaced", elsewhere=True, not_done=False)
+"""Of a call that was under way when its channel was closed for one with renewed certificates."""
+
+
 def understand(error: grpc.aio.AioRpcError) -> Failure:
     code, text = error.code(), error.details() or ""
     lowered = text.lower()

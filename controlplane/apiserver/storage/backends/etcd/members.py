@@ -174,6 +174,11 @@ class Members:
             if failure.elsewhere:
                 await self.note_failure(member, failure.text or failure.code.name)
             return failure
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return failures.REPLACED  # another call found renewed certificates and closed the channel
         except OSError as error:  # a certificate file
             raise StorageUnavailableError(f"etcd: {error}") from None
         member.worked()

@@ -74,9 +74,10 @@ class Watch:
                 why = str(error) or "no answer"
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if not self._stale or (task is not None and task.cancelling()):
+                if task is None or task.cancelling():
                     raise
-                why = "it fell behind"
+                # nobody cancelled us: gRPC says so of a stream whose channel was closed for one with renewed certificates
+                why = "it fell behind" if self._stale else "the connection was replaced"
             if self.closed:
                 return
             self._stale = False
