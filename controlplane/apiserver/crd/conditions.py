@@ -1,6 +1,7 @@
 """Conditions of a CustomResourceDefinition, and what two of its controllers say in them. Pure; used by ``lifecycle``.
 
-Source of rules and words: k8s.io/apiextensions-apiserver ``pkg/controller/status``, ``establish``, ``apiapproval``.
+Source of rules and words: k8s.io/apiextensions-apiserver ``pkg/controller/status``, ``establish``, ``apiapproval``,
+``nonstructuralschema``.
 """
 
 from datetime import datetime
@@ -9,12 +10,16 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from apimachinery import fieldpath
 from apimachinery.times import format_time
-from controlplane.apiserver.crd.definition import ESTABLISHED, NAMES_ACCEPTED, TERMINATING
+from controlplane.apiserver.crd.definition import ESTABLISHED, NAMES_ACCEPTED, TERMINATING, preserves, schema_of
+from controlplane.apiserver.crd.structural import structuralness
+from controlplane.apiserver.crd.structural.node import UnsupportedSchemaError, read
 
 Object = dict[str, Any]
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+NON_STRUCTURAL = "NonStructuralSchema"
 API_APPROVAL = "KubernetesAPIApprovalPolicyConformant"
 APPROVED_BY = "api-approved.kubernetes.io"
 _POLICY = "https://github.com/kubernetes/enhancements/pull/1111"
@@ -125,6 +130,30 @@ def establish(status: Object, now: datetime) -> Object:
     if not is_true(status, NAMES_ACCEPTED) or is_true(status, ESTABLISHED):
         return status
     return put(status, condition(ESTABLISHED, True, "InitialNamesAccepted", "the initial names have been accepted"), now)
+
+
+def structural(crd: Object) -> Object | None:
+    """The condition that says why the schemas are not structural; None when they are, as of all that were made as v1."""
+    if not preserves(crd):
+        return None
+    found = [str(fieldpath.invalid("spec.preserveUnknownFields", True, "must be false"))]
+    for index, version in enumerate(crd["spec"]["versions"]):
+        try:
+            node = read(schema_of(crd, version["name"]))
+        except UnsupportedSchemaError as problem:
+            text = f"failed to check validation schema for version {version['name']}: {problem}"
+            return {**condition(NON_STRUCTURAL, False, "StructuralError", text), "status": "Unknown"}
+        found += map(str, structuralness.problems(node, f"spec.versions[{index}].schema.openAPIV3Schema"))
+    text = found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]"
+    return condition(NON_STRUCTURAL, True, "Violations", text)
+
+
+def judge(status: Object, wanted: Object | None, now: datetime) -> Object:
+    """The status with what :func:`structural` says."""
+    held = find(status, NON_STRUCTURAL)
+    if wanted is None:
+        return status if held is None else without(status, NON_STRUCTURAL)
+    return status if held is not None and _same(held, wanted) else put(status, wanted, now)
 
 
 def leave(crd: Object, now: datetime) -> None:

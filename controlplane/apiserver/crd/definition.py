@@ -20,6 +20,7 @@ RESOURCE = f"customresourcedefinitions.{GROUP}"
 KIND = "CustomResourceDefinition"
 ESTABLISHED, NAMES_ACCEPTED, TERMINATING = "Established", "NamesAccepted", "Terminating"
 WEBHOOK = "Webhook"
+ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,4 +199,14 @@ def version_of(obj: Object, name: str) -> Object:
 def schema_of(obj: Object, name: str) -> Object:
     """The OpenAPI schema of a version; an object of anything where there is none."""
     schema: Object | None = (version_of(obj, name).get("schema") or {}).get("openAPIV3Schema")
-    return schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return schema or ANYTHING
+
+
+def preserves(obj: Object) -> bool:
+    """Whether all unknown fields stay, and schemas need not be structural: definitions that were made as v1beta1."""
+    return bool(obj["spec"].get("preserveUnknownFields"))
+
+
+def published_schema_of(obj: Object, name: str) -> Object:
+    """What OpenAPI documents say of a version: nothing, where other fields may be anywhere."""
+    return ANYTHING if preserves(obj) else schema_of(obj, name)

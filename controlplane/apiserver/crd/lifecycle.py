@@ -1,8 +1,9 @@
 """What becomes of a CustomResourceDefinition: its names are accepted, it is established, and its instances go before it does.
 
 Stands for the controllers that upstream runs inside its extension server (``pkg/controller/status``, ``establish``,
-``apiapproval``, ``finalizer``). :func:`plan` says what the status should be, :class:`Lifecycle` writes it; every server does so,
-and each write begins with what is stored, so that several do no harm. Deleting instances is for ``cleanup``.
+``apiapproval``, ``nonstructuralschema``, ``finalizer``). :func:`plan` says what the status should be, :class:`Lifecycle` writes
+it; every server does so, and each write begins with what is stored, so that several do no harm. Deleting instances is for
+``cleanup``.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ HA_SECONDS = 5.0
 _log = logs.get(__name__)
 
 
-def plan(crd: Object, others: list[Object], now: datetime, *, at_once: bool) -> Object:
+def plan(crd: Object, others: list[Object], now: datetime, *, at_once: bool, schemas: Object | None = None) -> Object:
     """The status of a definition as it should be. ``others`` are the definitions of its group.
 
-    ``at_once``: established as soon as the names are accepted.
+    ``at_once``: established as soon as the names are accepted. ``schemas``: what ``conditions.structural`` says of them.
     """
     status = conditions.accept_names(crd, others, now)
-    status = conditions.approve(crd, status, now)
+    status = conditions.judge(conditions.approve(crd, status, now), schemas, now)
     return conditions.establish(status, now) if at_once else status
 
 
@@ -53,6 +54,7 @@ class _Names:
 
     group: str
     crd: Object
+    schemas: Object | None  # what is to be said of its schemas
 
 
 class Lifecycle:
@@ -100,7 +102,7 @@ class Lifecycle:
         if kind == "DELETED":
             self._held.pop(name, None)
         else:
-            self._held[name] = _Names(group, _without_schemas(crd))
+            self._held[name] = _Names(group, _without_schemas(crd), conditions.structural(crd))
         freed = before is not None and (kind == "DELETED" or _accepted(before.crd) != _accepted(crd))
         others = [other for other, each in self._held.items() if freed and other != name and each.group == group]
         return dict.fromkeys([*others, *([name] if name in self._held else [])])
@@ -110,9 +112,10 @@ class Lifecycle:
         if held is None:
             return
         others = [each.crd for other, each in self._held.items() if other != name and each.group == held.group]
-        wanted = plan(held.crd, others, self._now(), at_once=self._alone or waited)
+        at_once = self._alone or waited
+        wanted = plan(held.crd, others, self._now(), at_once=at_once, schemas=held.schemas)
         if wanted != (held.crd.get("status") or {}):
-            await self._write(name, others, at_once=self._alone or waited)
+            await self._write(held, others, at_once=at_once)
         if not self._alone and must_wait(wanted) and name not in self._timers:
             self._timers[name] = asyncio.get_running_loop().call_later(
                 HA_SECONDS, lambda: tasks.create_task(self._waited(name, tasks), name="establish-definition")
@@ -126,9 +129,11 @@ class Lifecycle:
         self._timers.pop(name, None)
         await self._look_after(name, tasks, waited=True)
 
-    async def _write(self, name: str, others: list[Object], *, at_once: bool) -> None:
+    async def _write(self, held: _Names, others: list[Object], *, at_once: bool) -> None:
+        name = held.crd["metadata"]["name"]
+
         async def change(stored: Object) -> Object | None:
-            status = plan(stored, others, self._now(), at_once=at_once)
+            status = plan(stored, others, self._now(), at_once=at_once, schemas=held.schemas)
             return None if status == (stored.get("status") or {}) else {**stored, "status": status}
 
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from apimachinery.gvk import GroupVersionKind
 from component import logs
-from controlplane.apiserver.crd.definition import Definition, Version, parse, schema_of
+from controlplane.apiserver.crd.definition import Definition, Version, parse, published_schema_of
 from controlplane.apiserver.crd.resource import CustomResource, Surroundings
 from controlplane.apiserver.crd.store import CustomStore
 from controlplane.apiserver.crd.strategy import PATCHES
@@ -141,7 +141,7 @@ class Registration:
             subresources.append(SubresourceInfo("status", info.gvk, _READ_WRITE))
         listed = Listed(info, tuple(subresources), definition.gvk(definition.storage_version), PATCHES)
         source = self._source(definition.name)
-        return Published(definition, version, listed, lambda: schema_of(source(), version.name))
+        return Published(definition, version, listed, lambda: published_schema_of(source(), version.name))
 
     def _source(self, name: str) -> Callable[[], Object]:
         """Reads the definition as it is now; the last one known, once it is gone."""

@@ -15,7 +15,7 @@ from component.featuregates import Gates
 from controlplane.apiserver.admission.chain import AdmissionChain
 from controlplane.apiserver.authorization.interface import Authorizer
 from controlplane.apiserver.crd.conversion import Asking, Converter, Memory, Post, Renaming
-from controlplane.apiserver.crd.definition import Definition, Version, schema_of
+from controlplane.apiserver.crd.definition import Definition, Version, preserves, schema_of
 from controlplane.apiserver.crd.objects import LazyObjects
 from controlplane.apiserver.crd.store import CustomStore, Versions
 from controlplane.apiserver.crd.strategy import CustomResourceStrategy, stored_strategy
@@ -71,7 +71,9 @@ class CustomResource:
     def structural(self, version: str) -> Structural:
         found = self._structurals.get(version)
         if found is None:
-            found = self._structurals[version] = compile_structural(schema_of(self._source(), version))
+            definition = self._source()
+            found = compile_structural(schema_of(definition, version), preserves=preserves(definition))
+            self._structurals[version] = found
         return found
 
     def _prune(self, version: str, obj: Object) -> None:

@@ -23,19 +23,29 @@ _NOT_ASKED = (
 )
 
 
-def compile_structural(schema: Object) -> "Structural":
-    """Raises UnsupportedSchemaError for a schema that is not structural, which no stored definition has."""
-    node = read(schema)
-    if found := structuralness.problems(node, "openAPIV3Schema"):
-        raise UnsupportedSchemaError(str(found[0]))
-    return Structural(node)
+def compile_structural(schema: Object, *, preserves: bool = False) -> "Structural":
+    """Raises UnsupportedSchemaError for a schema that is not structural.
+
+    With ``preserves`` nothing is pruned, and a schema that is not structural says nothing: so it is of definitions that were
+    made as v1beta1, which alone have such.
+    """
+    try:
+        node = read(schema)
+        if found := structuralness.problems(node, "openAPIV3Schema"):
+            raise UnsupportedSchemaError(str(found[0]))
+    except UnsupportedSchemaError:
+        if not preserves:
+            raise
+        node = Node(type="object", preserve=True)
+    return Structural(node, preserves=preserves)
 
 
 class Structural:
     """The schema of a kind in one version. Parts are compiled at their first use; safe to share, it holds no request's state."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, *, preserves: bool = False) -> None:
+        """``preserves``: unknown fields stay, wherever they are."""
+        self.node, self._preserves = node, preserves
 
     @cached_property
     def _is_valid(self) -> fast.Checker:
@@ -57,7 +67,8 @@ class Structural:
         """
         findings = Findings()
         objectmeta.coerce_metadata(obj, "", findings, lenient=lenient)
-        findings.unknown += [f'unknown field "{path}"' for path in pruning.prune(obj, self.node, resource=True)]
+        if not self._preserves:
+            findings.unknown += [f'unknown field "{path}"' for path in pruning.prune(obj, self.node, resource=True)]
         if self._embeds:
             objectmeta.coerce(obj, self.node, "", findings, resource=False, lenient=lenient)
         return findings

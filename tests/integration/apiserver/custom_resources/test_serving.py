@@ -1,9 +1,12 @@
 """Custom resources as clients meet them: from a definition's first moment to its last."""
 
+import asyncio
 import json
 from typing import Any
 
 from apimachinery.codecs import protobuf
+from controlplane.apiserver.storage.encoding import encode
+from controlplane.apiserver.storage.interface import Put
 from tests.support.apiserver import TestServer
 from tests.support.custom import DEFINITIONS, definition, established, gone, until, version, widget
 
@@ -235,3 +238,35 @@ async def test_replicas_can_be_applied(server: TestServer) -> None:
     managers = (await server.request("GET", f"{HERE}/a")).json["metadata"]["managedFields"]
     assert {"manager": "x", "operation": "Apply", "subresource": "scale"}.items() <= managers[0].items()
     assert managers[0]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+
+
+async def test_what_was_made_as_v1beta1_keeps_all_fields(server: TestServer) -> None:
+    """Upstream has such definitions in its storage, where nothing asked for structural schemas."""
+    schema = {"type": "object", "properties": {"spec": {"properties": {"size": {"type": "integer"}}}}}
+    old = definition("widgets", "Widget", version(schema=schema), preserveUnknownFields=True)
+    old["metadata"]["uid"] = "u"
+    old["status"] = {"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]}
+    key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com"
+    assert (await server.running.backend.commit([], [Put(key, encode(old))])).revision
+    found = await until(server, "widgets.example.com", "NonStructuralSchema")
+    (said,) = [each for each in found["status"]["conditions"] if each["type"] == "NonStructuralSchema"]
+    assert (said["reason"], said["message"]) == (
+        "Violations",
+        "[spec.preserveUnknownFields: Invalid value: true: must be false, "
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].type: "
+        "Required value: must not be empty for specified object fields]",
+    )
+    answer = await server.request("POST", f"{HERE}?fieldValidation=Strict", widget("a", size=1, more={"x": [1]}))
+    assert (answer.status, answer.json["spec"]) == (201, {"size": 1, "more": {"x": [1]}})
+    document = await server.request("GET", "/openapi/v2")
+    assert "spec" not in document.json["definitions"]["com.example.v1.Widget"].get("properties", {})
+    mended = {"spec": {"preserveUnknownFields": False, "versions": [version()]}}
+    path = f"{DEFINITIONS}/widgets.example.com"
+    assert (await server.request("PATCH", path, mended, content_type=MERGE)).status == 200
+    for _ in range(500):
+        if "NonStructuralSchema" not in str((await server.request("GET", path)).json["status"]):
+            break
+        await asyncio.sleep(0.02)
+    else:
+        raise AssertionError("the schemas are still called non-structural")
+    assert (await server.request("GET", f"{HERE}/a")).json["spec"] == {"size": 1, "color": "red"}
