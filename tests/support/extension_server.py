@@ -88,6 +88,7 @@ class ExtensionServer:
     release: asyncio.Event = field(default_factory=asyncio.Event)  # lets a watch go on after its first event
     described: dict[str, Any] = field(default_factory=dict)  # its OpenAPI v2 document; empty for none
     has_v3: bool = True
+    connections: list[asyncio.BaseTransport] = field(default_factory=list)  # of what was asked, in the same order
     answers: dict[str, Any] = field(default_factory=dict)  # by path: what it says instead of what follows here
 
     @property
@@ -121,6 +122,8 @@ class ExtensionServer:
             names.get("commonName", ""),
         )
         self.asked.append(asked)
+        assert request.transport is not None
+        self.connections.append(request.transport)
         if self.failing:
             return web.Response(status=500, text="out of order")
         if self.review is not None and asked.path.startswith(ROOT + "/") and not await self.review(asked):

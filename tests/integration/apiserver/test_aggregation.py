@@ -118,6 +118,32 @@ async def test_watches_and_upgrades_pass_through(pair: tuple[TestServer, Extensi
     assert refusal.value.status == 502
 
 
+@pytest.mark.parametrize("path", [f"{WIDGETS}?watch=true", f"{ROOT}/slow"])
+async def test_who_goes_away_is_waited_for_by_nobody(pair: tuple[TestServer, ExtensionServer], path: str) -> None:
+    server, extension = pair
+    await register(server, extension)
+    await available(server)
+    headers = {"Authorization": f"Bearer {server.admin_token}"}
+    asking = asyncio.ensure_future(server.session.get(f"{server.url}{path}", headers=headers, ssl=server.tls))
+
+    async def asked() -> bool:
+        return any(each.path == path.partition("?")[0] for each in extension.asked)
+
+    await until(asked)
+    at = next(index for index, each in enumerate(extension.asked) if each.path == path.partition("?")[0])
+    if "watch" in path:
+        watch = await asking
+        assert await watch.content.readline() == b'{"type":"ADDED"}\n'
+        watch.close()
+    else:
+        asking.cancel()
+
+    async def closed() -> bool:
+        return extension.connections[at].is_closing()
+
+    await until(closed)
+
+
 async def test_what_goes_wrong_on_the_way_is_said_in_text(pair: tuple[TestServer, ExtensionServer]) -> None:
     server, extension = pair
     await register(server, extension)
