@@ -463,7 +463,7 @@ async def test_a_watch_and_a_read_under_way_outlive_the_change_of_certificates(t
             etcd.client_certificate("kube-apiserver")
             etcd.members[0].pause()
             reading = asyncio.create_task(backend.get("/registry/pods/none"))
-            while backend._members._slots._value == IN_FLIGHT:  # until it is under way
+            while backend._members._slots._value == IN_FLIGHT:  # noqa: ASYNC110 - until it is under way
                 await asyncio.sleep(0.01)
             await backend._members.note_failure(member, "for the test")
             etcd.members[0].resume()
