@@ -462,3 +462,11 @@ async def test_a_webhook_cannot_lock_itself_in_by_an_older_form(server: TestServ
     patch = {"metadata": {"labels": {"a": "b"}}}
     where = f"{GROUP}/validatingwebhookconfigurations/test"
     assert (await server.request("PATCH", where, patch, content_type="application/merge-patch+json")).status == 200
+
+
+async def test_the_first_write_after_a_restart_is_judged(tmp_path: Path, hooks: HookServer) -> None:
+    hooks.on("/no", lambda review: reviewed(review, False))
+    async with running_apiserver("sqlite", tmp_path) as server:
+        await configure(server, "Validating", hook(hooks, "/no"))
+    async with running_apiserver("sqlite", tmp_path) as server:
+        assert (await server.request("POST", MAPS, config_map())).status == 400
