@@ -4,7 +4,7 @@ MINUTES ?= 10
 DATA_DIR ?= /var/lib/pybernetes
 PYBERNETES = .venv/bin/pybernetes
 
-.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm vm-ipvs machines misbehave lint lint-ansible format bench bench-pods bench-node bench-watch
+.PHONY: help setup setup-dev up down test test-unit test-e2e explore fuzz robustness ha runtimes vm vm-ipvs machines misbehave lint lint-ansible format bench bench-pods bench-node bench-watch bench-dns
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -81,6 +81,9 @@ bench-node: setup-dev ## what PODS (50) idle pods with probes cost the kubelet, 
 
 bench-watch: setup-dev ## what one event costs with a hundred watchers, on SQLite and on etcd, on a quiet machine (PEER=1: upstream beside us; root)
 	@.venv/bin/python -m bench.watch --etcd $(if $(PEER),--peer)
+
+bench-dns: setup-dev ## what a query costs cluster DNS, with the names of 10,000 Services
+	@.venv/bin/python -m bench.dns
 
 misbehave: setup-dev ## what one misbehaving client does to everybody else, measured (MISBEHAVE="--seconds 60")
 	@.venv/bin/python -m tests.robustness.misbehave $(MISBEHAVE)

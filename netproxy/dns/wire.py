@@ -147,7 +147,9 @@ def _with_options(query: Query, data: bytes, position: int, additional: int) -> 
 
 def _edns(query: Query, size: int, extended: int) -> Query:
     do = bool(extended & 0x8000)
-    query = query._replace(size=min(max(size, SMALLEST), PAYLOAD), edns=True, do=do)
+    ident, flags, question, key, kind, *_, length = query
+    # _replace would take three times as long
+    query = Query(ident, flags, question, key, kind, min(max(size, SMALLEST), PAYLOAD), True, do, length)
     if extended & 0xFF0000:
         # the upper bits of the code are in the OPT record
         refusal = b"\0" + _RECORD.pack(OPT, PAYLOAD, (BADVERS >> 4) << 24, 0)
