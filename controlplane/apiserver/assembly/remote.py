@@ -130,6 +130,9 @@ class WebhookTokens:
         return UserInfo(str(user["username"]), str(user.get("uid") or ""), tuple(user.get("groups") or ()), extra)
 
 
+_CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+
+
 class WebhookMetrics:
     """Upstream's names: what became of each question, and of the conditions that keep questions from being asked."""
 
@@ -145,6 +148,9 @@ class WebhookMetrics:
         )
         self.errors = metrics.counter(
             f"{prefix}_match_condition_evaluation_errors", "Conditions that could not be evaluated.", by_type
+        )
+        self.condition_seconds = metrics.histogram(
+            f"{prefix}_match_condition_evaluation_seconds", "How long conditions took.", by_type, _CONDITION_BUCKETS
         )
 
 
@@ -162,6 +168,7 @@ class WebhookAuthorizer:
         self._conditions = MatchConditions(wanted.conditions)
 
     async def authorize(self, attributes: Attributes) -> tuple[Decision, str]:
+        begun = time.perf_counter()
         try:
             if not self._conditions.match(attributes):
                 self._metrics.exclusions.labels("Webhook", self._name).inc()
@@ -169,6 +176,9 @@ class WebhookAuthorizer:
         except ValueError as problem:
             self._metrics.errors.labels("Webhook", self._name).inc()
             return self._failed(f"a match condition cannot be evaluated: {problem}")
+        finally:
+            if self._wanted.conditions:
+                self._metrics.condition_seconds.labels("Webhook", self._name).observe(time.perf_counter() - begun)
         spec = review_spec(attributes, self._wanted.version)
         key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
         status = self._memory.get(key)

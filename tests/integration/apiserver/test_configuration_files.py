@@ -120,6 +120,7 @@ async def test_webhooks_by_condition_and_what_their_failure_means(tmp_path: Path
         metrics = (await server.request("GET", "/metrics")).body.decode()
         for line in (
             'apiserver_authorization_match_condition_exclusions_total{name="pods",type="Webhook"}',
+            'apiserver_authorization_match_condition_evaluation_seconds_count{name="pods",type="Webhook"}',
             'apiserver_authorization_decisions_total{decision="allowed",name="rbac",type="RBAC"}',
             'apiserver_authorization_webhook_evaluations_total{name="all",result="success"}',
         ):
