@@ -11,7 +11,8 @@ def selected(snapshot: Snapshot, obj: Object) -> list[Object]:
     if written is None:
         return []
     selector = labels.from_label_selector(written)
-    return [pod for pod in snapshot.all("Pod", namespace_of(obj)) if selector.matches(labels_of(pod))]
+    groups = snapshot.pods_by_labels(namespace_of(obj))
+    return [pod for group in groups if selector.matches(labels_of(group[0])) for pod in group]
 
 
 def blocking(snapshot: Snapshot, pod: Object) -> list[str]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from apimachinery.meta import Object, uid_of
 from apimachinery.objects import pods, taints
 from apimachinery.objects.affinity import matches_node_selector, node_affinity
@@ -53,11 +55,41 @@ class Verdict:
     preemption: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The scheduler's caches and plugins for one snapshot, and what they have said of pods that are alike."""
+
+    cache: Cache
+    profile: Profile
+    verdicts: dict[bytes, Verdict]
+
+
+@functools.lru_cache(maxsize=1)
+def _view(snapshot: Snapshot) -> _View:
+    return _View(_cache(snapshot), _profile(snapshot), {})
+
+
 def judge(snapshot: Snapshot, pod: Object) -> Verdict:
-    """Hold the pod against all nodes of the snapshot."""
-    cache = _cache(snapshot)
-    profile = _profile(snapshot)
-    info, state = PodInfo(pod), CycleState()
+    """Hold the pod against all nodes of the snapshot. Pods of one template are held against them once."""
+    view, info = _view(snapshot), PodInfo(pod)
+    key = _likeness(info)
+    verdict = view.verdicts.get(key)
+    if verdict is None:
+        verdict = view.verdicts[key] = _judge(view.cache, view.profile, info)
+    return verdict
+
+
+def _likeness(pod: PodInfo) -> bytes:
+    """Equal for pods that every plugin treats alike."""
+    spec, status = pods.spec_of(pod.pod), pod.pod.get("status") or {}
+    fields = ("affinity", "topologySpreadConstraints", "priority", "preemptionPolicy", "resourceClaims", "schedulingGates")
+    held = [spec.get(field) for field in fields]
+    more = [status.get("nominatedNodeName"), status.get("resourceClaimStatuses"), pod.claims, pod.labels, pod.namespace]
+    return pod.signature + orjson.dumps([held, more], option=orjson.OPT_SORT_KEYS)
+
+
+def _judge(cache: Cache, profile: Profile, info: PodInfo) -> Verdict:
+    state = CycleState()
     total = cache.node_count()
     status, names, skipped = profile.pre_filter(state, info, cache) if total else (None, None, frozenset[str]())
     if status is not None and status.code is not Code.SKIP:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery.meta import Object, controller_of, name_of, namespace_of, uid_of
+from apimachinery.meta import Object, controller_of, labels_of, name_of, namespace_of, uid_of
 from apimachinery.times import parse_time
 
 EVERYWHERE = ""
@@ -19,7 +19,7 @@ class Scope:
     namespace: str = EVERYWHERE
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # one is itself alone: what was worked out about it is kept by identity
 class Snapshot:
     """``objects`` all have a ``kind``. ``whole`` tells which collections were read to the end, so that what is not in them
     does not exist; ``unread`` why others were not (kind to reason)."""
@@ -32,6 +32,7 @@ class Snapshot:
     """The end of the last run's log by namespace, pod and container."""
     _by_kind: dict[str, dict[tuple[str, str], Object]] = field(init=False, default_factory=dict)
     _owned: dict[str, list[Object]] = field(init=False, default_factory=dict)
+    _alike: dict[str, list[list[Object]]] = field(init=False, default_factory=dict)
     _events: dict[tuple[str, str, str], list[Object]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,16 @@ class Snapshot:
     def all(self, kind: str, namespace: str = EVERYWHERE) -> list[Object]:
         found = self._by_kind.get(kind, {})
         return [each for (where, _), each in found.items() if namespace in (EVERYWHERE, where)]
+
+    def pods_by_labels(self, namespace: str) -> list[list[Object]]:
+        """The pods of a namespace, those with equal labels together: many are alike, and selectors ask about labels only."""
+        held = self._alike.get(namespace)
+        if held is None:
+            groups: dict[frozenset[tuple[str, str]], list[Object]] = {}
+            for pod in self.all("Pod", namespace):
+                groups.setdefault(frozenset(labels_of(pod).items()), []).append(pod)
+            held = self._alike[namespace] = list(groups.values())
+        return held
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
         return self._by_kind.get(kind, {}).get((namespace, name))

@@ -47,6 +47,10 @@ def pending_causes(snapshot: Snapshot, pod: Object) -> tuple[list[Cause], bool]:
     if verdict.upfront is not None:
         plugin = f"{verdict.upfront.plugin} refuses it before any node is asked: {verdict.upfront.message}"
         return [Cause(plugin, (verdict.message,), "" if claims else _describe(pod), tuple(claims))], False
+    promised = str((pod.get("status") or {}).get("nominatedNodeName") or "")
+    if promised:
+        says = f"room is being made for it on node {promised}: pods of lower priority there were told to end"
+        return [Cause(says, latest(snapshot, pod, "Preempted"), causes=(_refused(snapshot, pod, verdict, claims),))], True
     return [_refused(snapshot, pod, verdict, claims)], False
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from apimachinery.meta import Object, is_deleting, labels_of, name_of, namespace_of
 from apimachinery.objects import pods, services
@@ -68,7 +69,8 @@ def ready_endpoints(snapshot: Snapshot, service: Object) -> tuple[int, bool]:
 
 
 def _selected(snapshot: Snapshot, service: Object) -> list[Object]:
-    return [pod for pod in snapshot.all("Pod", namespace_of(service)) if services.selects(service, labels_of(pod))]
+    groups = snapshot.pods_by_labels(namespace_of(service))
+    return [pod for group in groups if services.selects(service, labels_of(group[0])) for pod in group]
 
 
 def _without_endpoints(snapshot: Snapshot, service: Object) -> list[Cause]:
@@ -101,19 +103,23 @@ def _matches_nothing(snapshot: Snapshot, service: Object) -> Cause:
     says = f"its selector {pairs(wanted)} matches no pod in {namespace_of(service)}"
     names: dict[tuple[str, ...], list[str]] = {}
     scores: dict[tuple[str, ...], float] = {}
-    live = [pod for pod in snapshot.all("Pod", namespace_of(service)) if not pods.is_terminal(pod)]
-    for pod in live:
-        held = labels_of(pod)
+    total, there = 0, set()
+    for group in snapshot.pods_by_labels(namespace_of(service)):
+        live = [name_of(pod) for pod in group if not pods.is_terminal(pod)]
+        if not live:
+            continue
+        held = labels_of(group[0])
+        total += len(live)
+        there |= {f"{key}={held[key]}" for key in wanted if key in held}
         score = sum(_likeness(value, held.get(key), held.values()) for key, value in wanted.items()) / len(wanted)
         shown = tuple(f"{key}={held[key]}" for key in sorted(held) if key in wanted or held[key] in wanted.values())
         if shown and score >= _ALIKE:
-            names.setdefault(shown, []).append(name_of(pod))
+            names.setdefault(shown, []).extend(live)
             scores[shown] = score
     if not scores:
-        keys = sorted({f"{key}={labels_of(pod)[key]}" for pod in live for key in wanted if key in labels_of(pod)})
-        there = f"labels there: {few(keys)}" if keys else "none with such labels"
+        labels = f"labels there: {few(sorted(there))}" if there else "none with such labels"
         step = "start its pods, or correct spec.selector"
-        return Cause(says, (f"the namespace has {plural(len(live), 'pod')}, {there}",), step)
+        return Cause(says, (f"the namespace has {plural(total, 'pod')}, {labels}",), step)
     best = sorted(scores, key=lambda shown: (scores[shown], len(names[shown])), reverse=True)[:3]
     evidence = tuple(f"near: {','.join(shown)} on {plural(len(names[shown]), 'pod')} ({few(names[shown])})" for shown in best)
     return Cause(says, evidence, f"kubectl set selector service {name_of(service)}{flag(service)} '{','.join(best[0])}'")
@@ -125,7 +131,13 @@ def _likeness(wanted: str, held: str | None, values: Iterable[str]) -> float:
         return 1.0
     if wanted in values:
         return 0.5
-    ratio = SequenceMatcher(None, wanted, held).ratio() if held is not None else 0.0
+    return _similarity(wanted, held) if held is not None else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _similarity(wanted: str, held: str) -> float:
+    """Few distinct values stand on many pods."""
+    ratio = SequenceMatcher(None, wanted, held).ratio()
     return ratio if ratio >= _SIMILAR else 0.0
 
 

@@ -365,6 +365,16 @@ def test_within_its_grace_a_pod_is_on_its_way() -> None:
     assert "its grace period of 30s ends in 20s; running: c" in text(answer)
 
 
+def test_a_pod_that_preempts_is_on_its_way() -> None:
+    subject = pod(node="", container=asks(cpu="3"), spec={"priority": 1000}, status={"nominatedNodeName": "n1"})
+    lesser = pod("lesser", ready=True, container=asks(cpu="3"), deletionTimestamp=ago(1))
+
+    answer = explain(snapshot(subject, node(), lesser), subject)
+
+    assert answer.state is State.WAITING
+    assert "room is being made for it on node n1" in text(answer)
+
+
 def test_a_viewer_who_may_not_list_nodes_hears_the_scheduler_s_last_word() -> None:
     subject = pod(
         node="", status={"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]}
