@@ -113,7 +113,8 @@ answered = failed = 0
 while not select.select([sys.stdin], [], [], 0)[0]:
     try:
         with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2) as c:
-            answered += 1; assert c.makefile().read()
+            assert c.makefile().read()
+        answered += 1; print("+", flush=True)
     except (OSError, AssertionError):
         failed += 1
 print(answered, failed)
@@ -126,10 +127,16 @@ class Asking:
 
     process: subprocess.Popen[str]
 
+    def wait(self, answers: int) -> None:
+        """Until so many more were answered."""
+        assert self.process.stdout is not None
+        for _ in range(answers):
+            assert self.process.stdout.readline() == "+\n"
+
     def stop(self) -> tuple[int, int]:
         """How many connections were answered, and how many failed."""
-        out, _ = self.process.communicate("stop\n", timeout=10)
-        answered, failed = out.split()
+        out, _ = self.process.communicate("stop\n", timeout=60)
+        answered, failed = out.splitlines()[-1].split()
         return int(answered), int(failed)
 
 
