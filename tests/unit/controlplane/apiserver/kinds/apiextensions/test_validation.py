@@ -217,3 +217,13 @@ def test_certificates_have_to_be_some_once_they_are_used() -> None:
         'spec.conversion.webhookClientConfig.caBundle: Invalid value: "bm90aGluZw==": '
         "unable to load root certificates: unable to parse bytes as PEM block"
     ]
+
+
+def test_a_spec_that_stays_is_not_judged_again_but_what_stands_beside_it_is() -> None:
+    old = changed(names__plural="Wrong")
+    assert validation.problems(old)
+    new = copy.deepcopy(old)
+    new["metadata"]["labels"] = {"a": "b"}
+    assert validation.update_problems(new, old) == []
+    new["status"]["storedVersions"] = ["v0"]
+    assert [error.field for error in validation.update_problems(new, old)] == ["status.storedVersions[0]"]
