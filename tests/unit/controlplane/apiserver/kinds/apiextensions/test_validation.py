@@ -225,5 +225,5 @@ def test_a_spec_that_stays_is_not_judged_again_but_what_stands_beside_it_is() ->
     new = copy.deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
     assert validation.update_problems(new, old) == []
-    new["status"]["storedVersions"] = ["v0"]
+    new["status"]["storedVersions"] = ["v0", "v1"]
     assert [error.field for error in validation.update_problems(new, old)] == ["status.storedVersions[0]"]
