@@ -23,6 +23,8 @@ _MEMBERS_ON_TEXT = """
 _ON_TEXT = frozenset({*_MEMBERS_ON_TEXT.split(), "_+_"})
 _COMPARED = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
 _OVER_LISTS = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "@in", "cel.@mapInsert"})
+_SAME_LIST = frozenset({"_?._", "dyn", "or", "orValue", "value", "optional.of", "optional.none", "optional.ofNonZeroValue"})
+"""They give back one of the lists that they were given, or a part of one."""
 _LIST_BY_LIST = frozenset({"sets.contains", "sets.intersects", "sets.equivalent"})
 
 
@@ -36,10 +38,18 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a value: at most so long; of a collection, what its elements are."""
+    """What is known of a value: at most so long; of a collection, what its elements are.
+
+    ``length`` is the most elements it can have, where a text could be longer than that: nobody can run over a text.
+    """
 
     size: int
     element: "Known | None" = None
+    length: int | None = None
+
+    @property
+    def count(self) -> int:
+        return self.size if self.length is None else self.length
 
 
 LARGEST = Sizes(3 << 20, 3 << 20)
@@ -71,7 +81,7 @@ def measure(value: Any) -> Sizes:
 
 class _Estimate:
     def __init__(self, sizes: Sizes) -> None:
-        self._anything = Known(max(sizes.elements, sizes.characters, 1))
+        self._anything = Known(max(sizes.elements, sizes.characters, 1), None, max(sizes.elements, 1))
 
     def of(self, node: Node, scope: Mapping[str, Known]) -> tuple[int, Known]:
         match node:
@@ -104,13 +114,13 @@ class _Estimate:
             cost, result = self.of(node.result, {**scope, node.accumulator: start})
             return _plus(over_cost, start_cost, cost), result
         element = over.element or self._anything
-        gathered = Known(_capped(start.size + over.size), start.element)
+        gathered = Known(_capped(start.size + over.size), start.element, _capped(start.count + over.count))
         inside = {**scope, **dict.fromkeys(node.variables, element), node.accumulator: gathered}
         step_cost, stepped = self.of(node.step, inside)
         body = _plus(self.of(node.condition, inside)[0], step_cost)
-        gathered = Known(gathered.size, stepped.element)
+        gathered = Known(gathered.size, stepped.element, gathered.length)
         cost, result = self.of(node.result, {**inside, node.accumulator: gathered})
-        return _plus(over_cost, start_cost, _times(over.size, body), cost), result
+        return _plus(over_cost, start_cost, _times(over.count, body), cost), result
 
     def _call(self, node: Call, scope: Mapping[str, Known]) -> tuple[int, Known]:
         nodes = (*((node.target,) if node.target is not None else ()), *node.args)
@@ -130,7 +140,8 @@ class _Estimate:
 def _result(function: str, known: list[Known], anything: Known) -> Known:
     sizes = [each.size for each in known]
     if function in ("_+_", "format"):
-        return Known(_plus(*sizes), _largest([each.element for each in known if each.element is not None]))
+        elements = _largest([each.element for each in known if each.element is not None])
+        return Known(_plus(*sizes), elements, _plus(*(each.count for each in known)))
     if function == "_?_:_":
         return _largest(known[1:]) or anything
     if function in ("_[_]", "_[?_]", "optional_indexing"):
@@ -144,14 +155,17 @@ def _result(function: str, known: list[Known], anything: Known) -> Known:
         return Known(sizes[0] + 1, Known(sizes[0]))
     if function.startswith(("_", "!", "@")) and function not in ("_?._", "_||_", "_&&_"):
         return Known(1)
-    return Known(_plus(*sizes), known[0].element) if known else anything
+    if not known:
+        return anything
+    length = _plus(*(each.count for each in known)) if function in _SAME_LIST else None
+    return Known(_plus(*sizes), known[0].element, length)
 
 
 def _largest(known: "list[Known]") -> Known | None:
     if not known:
         return None
     elements = [each.element for each in known if each.element is not None]
-    return Known(max(each.size for each in known), _largest(elements))
+    return Known(max(each.size for each in known), _largest(elements), max(each.count for each in known))
 
 
 def _capped(number: int) -> int:

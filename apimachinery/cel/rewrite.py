@@ -53,7 +53,8 @@ _MESSAGES: dict[str, tuple[_Field, ...]] = {
 
 
 def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="pybernetes/cel.proto", package=_PACKAGE, syntax="proto3")
+    """proto2, in which a text that is there and empty stays: ``''`` is a constant."""
+    file = descriptor_pb2.FileDescriptorProto(name="pybernetes/cel.proto", package=_PACKAGE, syntax="proto2")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind, label, of in fields:

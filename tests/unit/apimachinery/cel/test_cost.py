@@ -40,6 +40,25 @@ def test_more_is_never_cheaper(expression: str) -> None:
     assert costs[-1] <= ENDLESS
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x.all(a, x.all(b, x.all(c, c > 1)))",
+        "x.y.filter(a, a.b > 1).map(c, c.d).all(e, e.f.all(g, g > 1))",
+        "x.?y.orValue([]).all(a, a.?b.orValue([]).all(c, c > 1))",
+        "(x + y).all(a, a.b.all(c, c > 1))",
+    ],
+)
+def test_long_texts_do_not_make_loops_long(expression: str) -> None:
+    """A pod may have an annotation of a hundred kilobytes: nobody runs over its characters."""
+    assert bound(expression, 10, 100_000) < 1_000_000
+
+
+@pytest.mark.parametrize("expression", ["x.split('').all(a, x.split('').all(b, a == b))", "x.all(a, a.matches(y))"])
+def test_long_texts_count_where_they_are_looked_at(expression: str) -> None:
+    assert bound(expression, 10, 1_000_000) > 1_000_000
+
+
 def test_lists_that_are_written_out_are_known() -> None:
     assert bound("[1, 2, 3].all(a, a > 0)", 10**6) < 100
 

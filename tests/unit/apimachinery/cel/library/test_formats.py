@@ -42,3 +42,7 @@ def test_optional_values() -> None:
     assert value("['a', 'A'].filter(t, !format.dns1123Label().validate(t).hasValue())") == ["a"]
     assert value("format.dns1123Label().validate('a').orValue(['fine'])") == ["fine"]
     does_not_compile("format.dns1123Label().validate('a') == ['x']", "found no matching overload")
+
+
+def test_empty_texts_stay_in_an_expression_that_names_a_format() -> None:
+    assert value("['', 'a'].exists(t, t == '') && !format.dns1123Label().validate('a').hasValue()") is True

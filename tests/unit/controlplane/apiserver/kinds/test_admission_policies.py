@@ -150,6 +150,7 @@ def patch(expression: str) -> dict[str, Any]:
     ("mutation", "problem"),
     [
         (apply("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"), ""),
+        (apply("object.x.all(k, k != '') ? Object{spec: Object.spec{a: ''}} : Object{}"), ""),
         (apply("has(object.x) ? Object{} : Object{spec: Object.spec{?replicas: object.?y}}"), ""),
         (patch("[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c'), value: Object.spec{x: 1}}]"), ""),
         (apply("{'metadata': {}}"), "must evaluate to Object but got map(string, map(dyn, dyn))"),
