@@ -155,6 +155,33 @@ async def test_what_cannot_be_done_refuses_the_write(server: TestServer, mutatio
     assert (await server.request("POST", DEPLOYMENTS, deployment("web"))).status == 201
 
 
+async def test_fields_that_do_not_exist_and_values_of_wrong_types(server: TestServer) -> None:
+    """Whatever the failure policy says."""
+    await bind(
+        server,
+        CONFIG,
+        patch('[JSONPatch{op: "add", path: "/" + object.data.field, value: {"a": 1}}]'),
+        failurePolicy="Ignore",
+    )
+    for field, message in (
+        ("nosuch", 'strict decoding error: unknown field "nosuch"'),
+        ("data", "json: cannot unmarshal number"),
+    ):
+        answer = await server.request("POST", MAPS, config_map("m", field=field))
+        assert answer.status == 500
+        assert message in answer.json["message"]
+
+
+async def test_an_expression_that_could_cost_too_much_is_not_evaluated(server: TestServer) -> None:
+    loops = "object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != '')))"
+    await bind(server, CONFIG, apply(f'Object{{data: {{"all": string({loops})}}}}'))
+    assert (await made(server, MAPS, config_map("few", a="b" * 20)))["data"]["all"] == "true"
+    many = config_map("many", **{f"key{number}": "value" for number in range(100)})
+    answer = await server.request("POST", MAPS, many)
+    assert answer.status == 403
+    assert answer.json["message"].endswith("resulted in error: operation cancelled: actual cost limit exceeded")
+
+
 async def test_conditions_and_parameters(server: TestServer) -> None:
     for name in ("one", "two"):
         await made(server, MAPS, {**config_map(name, key=name), "metadata": {"name": name, "labels": {"param": "yes"}}})

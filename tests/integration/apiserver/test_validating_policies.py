@@ -191,6 +191,39 @@ async def test_an_unknown_kind_of_parameters(server: TestServer) -> None:
     assert (await server.request("POST", DEPLOYMENTS, deployment("a", 3))).status == 201
 
 
+async def test_custom_resources_as_parameters(server: TestServer) -> None:
+    """In any version that is served, as they are now: the one in the object's own namespace, as the binding names none."""
+    limit = {"type": "object", "properties": {"most": {"type": "integer"}}}
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": limit}} for name in ("v1", "v2")
+    ]
+    names = {"plural": "limits", "singular": "limit", "kind": "Limit"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "limits.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await server.request("POST", path, definition)).status == 201
+    limits = "/apis/example.com/v1/namespaces/default/limits"
+    body = {"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"name": "l"}, "most": 1}
+    assert (await server.request("POST", limits, body)).status == 201
+    validation = {
+        "expression": "object.spec.replicas <= params.most",
+        "messageExpression": "params.apiVersion + ' allows ' + string(params.most)",
+    }
+    spec = {"paramKind": {"apiVersion": "example.com/v2", "kind": "Limit"}, "validations": [validation]}
+    await bind(server, spec, paramRef={"name": "l", "parameterNotFoundAction": "Deny"})
+    refused(await server.request("POST", DEPLOYMENTS, deployment("a", 3)), "example.com/v2 allows 1")
+    changed = await server.request("PATCH", f"{limits}/l", {"most": 3}, content_type="application/merge-patch+json")
+    assert changed.status == 200
+    assert (await server.request("POST", DEPLOYMENTS, deployment("a", 3))).status == 201
+    assert (await server.request("DELETE", f"{limits}/l")).status == 200
+    text = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    refused(await server.request("POST", DEPLOYMENTS, deployment("b", 1)), text)
+
+
 async def test_failure_policy_ignore(server: TestServer) -> None:
     await bind(server, {"failurePolicy": "Ignore", "validations": [{"expression": "object.spec.gone == 1"}]})
     assert (await server.request("POST", DEPLOYMENTS, deployment("a", 3))).status == 201

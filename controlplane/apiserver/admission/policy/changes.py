@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from apimachinery import errors
 from apimachinery.cel.values import name_of
 from apimachinery.errors import StatusError
 from apimachinery.patch import json_patch, typed
 from apimachinery.patch.layout import Shape, parts, shape_of
+from apimachinery.schema import check
 from apimachinery.schema.types import ListSchema, MapSchema, ScalarSchema, Schema, StructSchema
 from apimachinery.times import format_time
 
@@ -49,18 +51,24 @@ def _atomics(value: Any, schema: Schema, shape: Shape, path: str) -> Iterator[st
             yield from _atomics(inner, schema.element, shape_of(schema.element), f"{path}[{position}]")
 
 
-def patched(obj: Object, value: Any) -> Object:
-    """``obj`` after the operations; ``obj`` itself where a test fails. Raises ChangeError."""
+def patched(obj: Object, value: Any, schema: StructSchema) -> Object:
+    """``obj`` after the operations; ``obj`` itself where a test fails.
+
+    Raises ChangeError, and a 500 for what makes fields that a built-in kind does not have.
+    """
     operations = [_operation(each) for each in json_of(value)]
     if not operations:
         return obj
     try:
-        return json_patch.apply(obj, operations)
+        made = json_patch.apply(obj, operations)
     except json_patch.FailedTestError:
         return obj
     except StatusError as problem:
         text = "; ".join(getattr(problem, "__notes__", None) or [problem.message])
         raise ChangeError(f"JSONPath: {text}") from None
+    if schema.name and (unknown := check.unknown_fields(made, schema)):
+        raise errors.internal(f"strict decoding error: {', '.join(unknown)}")
+    return made
 
 
 def _operation(given: Object) -> Object:

@@ -51,7 +51,10 @@ class Mutator:
         return await self._metrics.watch(where, self.conditions.match(evaluation))
 
     async def change(self, index: int, obj: Object, values: Mapping[str, Any], answers: Answers, schema: StructSchema) -> Object:
-        """``obj`` after one mutation, with a budget of its own; ``values`` are of this very object. Raises ChangeError."""
+        """``obj`` after one mutation, with a budget of its own; ``values`` are of this very object.
+
+        Raises ChangeError, StatusError.
+        """
         mutation = self._mutations[index]
         if mutation.expression.program is None:
             raise ChangeError(mutation.expression.problem)
@@ -61,7 +64,7 @@ class Mutator:
             raise ChangeError(str(error)) from None
         if mutation.kind == APPLY:
             return changes.configured(obj, value, schema)
-        return changes.patched(obj, value)
+        return changes.patched(obj, value, schema)
 
 
 def _mutation(given: Object, compiler: Compiler) -> _Mutation:

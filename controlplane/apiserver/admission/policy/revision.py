@@ -78,7 +78,7 @@ class _Revision:
             self.failed(found.hook, found.binding.name, str(problem), _INVALID)
             return False
         self.metrics.observe(found.hook.name, found.binding.name, "", time.perf_counter() - begun)
-        return made is not shown and await self._take(made, shown, form, found)
+        return made != shown and await self._take(made, shown, form, found)
 
     async def _take(self, made: Object, shown: Object, form: Form, found: Invocation[Mutator]) -> bool:
         attributes = self.review.attributes
