@@ -121,8 +121,10 @@ class Reader:
 
 
 def _shown(scope: Scope) -> str:
-    resource = KINDS[scope.kind].resource.group_resource
-    return f"{resource} in {scope.namespace}" if scope.namespace else resource
+    kind = KINDS[scope.kind]
+    if not kind.namespaced:
+        return kind.resource.group_resource
+    return f"{kind.resource.group_resource} in {scope.namespace or 'all namespaces'}"
 
 
 def scopes(kinds: Iterable[str], namespace: str) -> list[Scope]:

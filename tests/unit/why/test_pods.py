@@ -34,6 +34,9 @@ HTTP = {"httpGet": {"path": "/healthz", "port": 8080}}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}
 NEAR = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
 
+REQUEST = {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+DEVICES = obj("ResourceClaim", "gpu", spec={"devices": {"requests": [REQUEST]}}, status={})
+
 # id, the pod, what else there is, what the answer must say
 CASES: list[tuple[str, Object, list[Object], list[str]]] = [
     (
@@ -100,6 +103,24 @@ CASES: list[tuple[str, Object, list[Object], list[str]]] = [
         pod(node="", container=asks(cpu="3"), spec={"priority": 1000, "preemptionPolicy": "Never"}),
         [node(), pod("lesser", ready=True, container=asks(cpu="3"))],
         ["preemption: not eligible due to preemptionPolicy=Never.", "priority 1000"],
+    ),
+    (
+        "devices that nobody has",
+        pod(node="", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}),
+        [node(), obj("DeviceClass", "gpu", spec={}), DEVICES],
+        ["cannot allocate all claims [DynamicResources]"],
+    ),
+    (
+        "a device claim that does not exist",
+        pod(node="", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}),
+        [node()],
+        ["resourceclaim/gpu does not exist"],
+    ),
+    (
+        "a template's device claim that was not made",
+        pod(node="", spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}),
+        [node()],
+        ["ResourceClaim not created yet", "resource claim controller runs"],
     ),
     ("gates", pod(node="", spec={"schedulingGates": [{"name": "example.com/quota"}]}), [], ["example.com/quota"]),
     ("another scheduler", pod(node="", spec={"schedulerName": "mine"}), [node()], ["it asks for the scheduler mine"]),
