@@ -183,8 +183,8 @@ def remove(run: Run) -> None:
 
 def _nothing_left(each: DebianMachine) -> None:
     left = each.ssh(
-        "ls -d /etc/kubernetes /opt/pybernetes /var/lib/kubelet /var/lib/etcd/default 2>/dev/null; ip link show cni0 2>/dev/null;"
-        "ip route | grep 'proto 80'; iptables-save | grep KUBE; pgrep -f 'bin/[p]ybernetes'"
+        "ls -d /etc/kubernetes /opt/pybernetes /var/lib/kubelet/* /var/lib/etcd/default 2>/dev/null;"
+        "ip link show cni0 2>/dev/null; ip route | grep 'proto 80'; iptables-save | grep KUBE; pgrep -f 'bin/[p]ybernetes'"
     ).stdout
     if left.strip():
         raise StepError(f"{each.name} keeps {left}")
