@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from apimachinery.meta import Object, controller_of, namespace_of, uid_of
+from apimachinery.objects import pods
 from why.cause import Cause, Explanation, State
 from why.explainers import (
     anything,
@@ -74,6 +75,7 @@ def unwell(snapshot: Snapshot, namespaces: Iterable[str] | None = None) -> list[
     """
     chosen = None if namespaces is None else set(namespaces)
     told: set[str] = set()
+    content: set[str] = set()
     found = []
     for kind in EXPLAINERS:
         for obj in snapshot.all(kind):
@@ -83,7 +85,11 @@ def unwell(snapshot: Snapshot, namespaces: Iterable[str] | None = None) -> list[
             if owner is not None and str(owner.get("uid")) in told:
                 told.add(uid_of(obj))
                 continue
+            if owner is not None and str(owner.get("uid")) in content and pods.is_terminal(obj):
+                continue  # a failed try of a job that is complete, a pod that was evicted and replaced
             answer = explain(snapshot, obj)
+            if answer.state is State.WELL:
+                content.add(uid_of(obj))
             if answer.state in (State.UNWELL, State.WAITING):
                 told.add(uid_of(obj))
                 found.append(answer)

@@ -325,3 +325,11 @@ def test_each_object_is_told_of_once() -> None:
     found = unwell(snapshot(node(), owner, middle, stuck, alone, waits, wants, service()), {"shop"})
 
     assert [each.subject for each in found] == ["deployment/web", "pod/alone", "pod/db", "service/web"]
+
+
+def test_the_failed_tries_of_what_is_well_are_past() -> None:
+    done = obj("Job", "load", spec={"completions": 1}, status={"succeeded": 1, **condition("Complete", "True")})
+    tried = pod("load-a", owner=done, status={"phase": "Failed"})
+    alone = pod("alone", status={"phase": "Failed"})
+
+    assert [each.subject for each in unwell(snapshot(node(), done, tried, alone))] == ["pod/alone"]
