@@ -14,7 +14,7 @@ def tree(answer: Explanation, width: int = 110) -> str:
     """The tree: causes branch, evidence stands under its cause behind a dot, what to do behind an arrow."""
     head = f"{answer.where}: {answer.summary}"
     lines = textwrap.wrap(head, width, subsequent_indent="  ")
-    if answer.state is State.WELL:
+    if answer.state is State.WELL and not answer.causes:
         lines.append("nothing is wrong with it")
     return "\n".join([*lines, *_branches(answer.causes, "", width)])
 

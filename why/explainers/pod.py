@@ -6,7 +6,7 @@ from apimachinery.meta import Object, get_condition, is_deleting, name_of, names
 from apimachinery.objects import pods
 from why.cause import Cause, Explanation, State
 from why.explainers import node as nodes
-from why.explainers.pod_containers import container_causes
+from why.explainers.pod_containers import container_causes, restarts
 from why.explainers.pod_pending import pending_causes
 from why.explainers.pod_terminating import terminating
 from why.explainers.pod_volumes import sandbox_causes, volume_causes
@@ -35,7 +35,7 @@ def _judge(snapshot: Snapshot, pod: Object) -> tuple[State, str, list[Cause]]:
         causes, moving = pending_causes(snapshot, pod)
         return (State.WAITING if moving else State.UNWELL), f"Pending{for_time(snapshot, created)}: it has no node", causes
     if pods.is_ready(pod):
-        return State.WELL, f"Running and Ready on {pods.node_name(pod)}", []
+        return State.WELL, f"Running and Ready on {pods.node_name(pod)}", restarts(snapshot, pod)
     return _on_its_node(snapshot, pod)
 
 

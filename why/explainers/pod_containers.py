@@ -200,6 +200,19 @@ def _pause(message: str) -> float | None:
     return parse_duration(found[1]) if found else None
 
 
+def restarts(snapshot: Snapshot, pod: Object) -> list[Cause]:
+    """What containers that run now have been through: a pod may be Ready and yet fall over again and again."""
+    return [
+        Cause(
+            f"container {each.get('name')} has been restarted {each['restartCount']} times",
+            (f"last run {_ended_text(snapshot, _run(each))}",),
+            _exit_step(pod, each, _run(each)),
+        )
+        for each in pods.container_statuses(pod)
+        if each.get("restartCount") and _run(each)
+    ]
+
+
 def log_lines(snapshot: Snapshot, pod: Object, container: str) -> list[str]:
     """The end of the last run's log, as evidence."""
     log = snapshot.logs.get((namespace_of(pod), name_of(pod), container))

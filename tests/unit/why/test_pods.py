@@ -377,6 +377,16 @@ def test_what_runs_is_well(subject: Object) -> None:
     assert explain(snapshot(subject, node()), subject).state is State.WELL
 
 
+def test_a_ready_pod_tells_of_its_restarts() -> None:
+    subject = pod(ready=True, container_status={"restartCount": 7, "lastState": {"terminated": OOM}})
+
+    answer = explain(snapshot(subject, node()), subject)
+
+    assert answer.state is State.WELL
+    assert "container c has been restarted 7 times" in text(answer)
+    assert "exit code 137 (OOMKilled) after 5s, 20s ago" in text(answer)
+
+
 def test_within_its_grace_a_pod_is_on_its_way() -> None:
     subject = pod(state={"running": {}}, deletionTimestamp=ago(-20), deletionGracePeriodSeconds=30)
 
