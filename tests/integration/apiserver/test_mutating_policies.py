@@ -302,3 +302,26 @@ async def test_a_kind_of_parameters_that_is_not_served(server: TestServer) -> No
     assert answer.status == 403
     what = "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Gone'"
     assert answer.json["message"] == f'policy "p" denied request: failed to configure policy: {what}'
+
+
+async def test_policies_of_other_versions_are_the_same_policies() -> None:
+    versions = {f"admissionregistration.k8s.io/{version}": "true" for version in ("v1beta1", "v1alpha1")}
+    async with running_apiserver(runtime_config=versions) as server:
+        for version, plural, kind, spec in (
+            (
+                "v1beta1",
+                "mutatingadmissionpolicies",
+                "MutatingAdmissionPolicy",
+                {
+                    "matchConstraints": {"resourceRules": [CONFIG]},
+                    "reinvocationPolicy": "Never",
+                    "mutations": [apply('Object{data: {"by": "policy"}}')],
+                },
+            ),
+            ("v1alpha1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", {"policyName": "p"}),
+        ):
+            group = f"admissionregistration.k8s.io/{version}"
+            await made(
+                server, f"/apis/{group}/{plural}", {"apiVersion": group, "kind": kind, "metadata": {"name": "p"}, "spec": spec}
+            )
+        assert (await made(server, MAPS, config_map()))["data"] == {"by": "policy"}
