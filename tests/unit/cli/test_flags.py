@@ -72,6 +72,6 @@ def test_controllers_of_upstream_s_that_are_not_here_are_no_mistake() -> None:
     from controlplane.controllers import catalog
 
     everything = [each.name for each in catalog.chosen(["*"])]
-    assert [each.name for each in catalog.chosen(["*", "service-lb-controller", "-ttl"])] == everything
+    assert [each.name for each in catalog.chosen(["*", "service-lb-controller", "-selinux-warning-controller"])] == everything
     with pytest.raises(click.UsageError, match="bootstrapsinger"):
         catalog.chosen(["*", "bootstrapsinger"])
