@@ -26,6 +26,7 @@ from controlplane.apiserver import call_failures
 from controlplane.apiserver.aggregation.backends import Backend, Backends
 from controlplane.apiserver.aggregation.identity import identity_headers
 from controlplane.apiserver.aggregation.registered import Registered
+from controlplane.apiserver.config import FrontProxy
 from controlplane.apiserver.endpoints.body import stream
 from controlplane.apiserver.endpoints.connect import OpenStreams
 from controlplane.apiserver.endpoints.connect_proxy import passed_on
@@ -48,11 +49,25 @@ _REDIRECT = b"the backend attempted to redirect this request, which is not permi
 class Proxy:
     """``endpoints`` is what ``routing`` looks requests up in; it is kept as the APIServices are.
 
-    ``with_uid`` tells servers the uid of users too; ``reject_redirects`` keeps clients from being sent elsewhere.
+    ``with_uid`` tells servers the uid of users too; ``reject_redirects`` keeps clients from being sent elsewhere. ``names`` are
+    the headers of front proxies as they are configured: servers are told of them (``extension-apiserver-authentication``) and
+    would believe clients that send them, so none of a client's goes through.
     """
 
-    def __init__(self, backends: Backends, streams: OpenStreams, *, with_uid: bool = True, reject_redirects: bool = True) -> None:
+    def __init__(
+        self,
+        backends: Backends,
+        streams: OpenStreams,
+        names: FrontProxy | None = None,
+        *,
+        with_uid: bool = True,
+        reject_redirects: bool = True,
+    ) -> None:
         self._backends, self._streams = backends, streams
+        believed = names or FrontProxy()
+        whole = (*believed.user_headers, *believed.group_headers, *believed.uid_headers)
+        self._drop = _DROP | {name.lower() for name in whole}
+        self._prefixes = tuple(prefix.lower() for prefix in believed.extra_prefixes)
         self._with_uid, self._reject_redirects = with_uid, reject_redirects
         self.endpoints: dict[tuple[str, str], Endpoint] = {}
 
@@ -81,9 +96,13 @@ class Proxy:
         url = f"{backend.origin}{call.path}" + (f"?{query}" if query else "")
         identity = [*identity_headers(user), ("Audit-ID", call.audit_id)]
         if _upgrades(call):
-            headers = [*passed_on(call, drop=_DROP - {"connection", "upgrade"}), *identity, ("Content-Length", "0")]
+            headers = [*self._kept(call, self._drop - {"connection", "upgrade"}), *identity, ("Content-Length", "0")]
             return await self._tunnel(call, url, backend, headers)
-        return await self._forward(call, url, backend, [*passed_on(call, drop=_DROP), *identity, *_length(call)])
+        return await self._forward(call, url, backend, [*self._kept(call, self._drop), *identity, *_length(call)])
+
+    def _kept(self, call: Call, drop: frozenset[str]) -> list[tuple[str, str]]:
+        kept = passed_on(call, drop=drop)
+        return [each for each in kept if not each[0].lower().startswith(self._prefixes)] if self._prefixes else kept
 
     async def _forward(self, call: Call, url: str, backend: Backend, headers: list[tuple[str, str]]) -> Answer:
         left = None if is_long_running(call) else call.seconds - (time.perf_counter() - call.started)

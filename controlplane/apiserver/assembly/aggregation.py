@@ -71,7 +71,8 @@ def made(config: Config, stores: Mapping[str, Store], streams: OpenStreams, metr
     store, write = stores[f"apiservices.{GROUP}"], status_writer(stores)
     services = APIServices(store)
     with_uid = config.features.enabled("RemoteRequestHeaderUID")
-    proxy = Proxy(backends, streams, with_uid=with_uid, reject_redirects=settings.reject_redirects)
+    names = config.identity.front_proxy
+    proxy = Proxy(backends, streams, names, with_uid=with_uid, reject_redirects=settings.reject_redirects)
     services.on_change(lambda: proxy.update(services.remote))
     registration = Registration(services, store)
     own = {one.name: one for one in _own(config)}

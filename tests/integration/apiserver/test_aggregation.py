@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,30 @@ async def test_requests_go_to_the_service_in_the_name_of_whoever_asks(pair: tupl
     assert (await server.request("GET", f"{WIDGETS}/a/metric/%2e%2e")).status == 400
     assert (await server.request("GET", ROOT)).json["groupVersion"] == f"{GROUP}/v1"
     assert (await server.request("GET", f"{ROOT}/elsewhere")).status == 502
+
+
+async def test_nobody_can_name_himself_by_a_header_of_the_front_proxy(tmp_path: Path) -> None:
+    authority, changes = with_front_proxy(tmp_path)
+    identity = changes["identity"]
+    front_proxy = replace(
+        identity.front_proxy,
+        user_headers=("X-Door-User", "X-Remote-User"),
+        group_headers=("X-Remote-Group", "X-Door-Group"),
+        extra_prefixes=("X-Remote-Extra-", "X-Door-Extra-"),
+        uid_headers=("X-Door-Uid",),
+    )
+    changes["identity"] = replace(identity, front_proxy=front_proxy)
+    forged = {"x-door-user": "root", "X-Door-Group": "system:masters", "X-Door-Extra-a": "b", "X-Door-Uid": "0", "X-Door": "kept"}
+    async with extension_server(authority) as extension, running_apiserver(directory=tmp_path, **changes) as server:
+        await register(server, extension)
+        await available(server)
+        assert (await server.request("GET", WIDGETS, headers=forged)).status == 200
+        headers = {"Authorization": f"Bearer {server.admin_token}", **forged}
+        async with server.session.ws_connect(f"{server.url}{WIDGETS}/a/connect", headers=headers, ssl=server.tls):
+            pass
+        for asked in (*extension.for_paths(WIDGETS), *extension.for_paths(f"{WIDGETS}/a/connect")):
+            assert (asked.all("X-Remote-User"), asked.all("X-Door")) == (["admin"], ["kept"])
+            assert not any(asked.all(name) for name in forged if name != "X-Door")
 
 
 async def test_watches_and_upgrades_pass_through(pair: tuple[TestServer, ExtensionServer]) -> None:
