@@ -23,7 +23,10 @@ def versions_of(body: bytes) -> dict[GroupVersion, Object] | None:
         return None
     found: dict[GroupVersion, Object] = {}
     for group in _objects(document.get("items")):
-        name = (group.get("metadata") or {}).get("name") or ""
+        metadata = group.get("metadata")
+        name = metadata.get("name") or "" if isinstance(metadata, dict) else ""
+        if not isinstance(name, str):
+            continue
         for version in _objects(group.get("versions")):
             if isinstance(version.get("version"), str):
                 found[GroupVersion(name, version["version"])] = {

@@ -123,7 +123,8 @@ def test_what_is_no_document_is_none(body: bytes) -> None:
 
 
 def test_a_document_of_odd_shape_says_as_much_as_it_can() -> None:
-    items = [7, {"metadata": None, "versions": [{"version": "v1"}, {"version": 3}, "v2"]}, {"versions": {}}]
+    nameless = [{"metadata": {"name": ["a"]}, "versions": [{"version": "v1"}]}, {"metadata": "b", "versions": []}]
+    items = [7, {"metadata": None, "versions": [{"version": "v1"}, {"version": 3}, "v2"]}, {"versions": {}}, *nameless]
     body = orjson.dumps({"kind": "APIGroupDiscoveryList", "items": items})
     assert versions_of(body) == {GroupVersion("", "v1"): {"version": "v1", "resources": []}}
 
