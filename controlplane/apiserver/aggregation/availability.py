@@ -6,6 +6,7 @@ objects alone; ``Availability`` asks, and writes the condition, by which ``proxy
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from apimachinery.meta import clone, condition_status, set_condition
 from component import logs
 from component.clock import Clock, timeout
 from component.metrics import Registry
+from component.tasks import Backoff
 from controlplane.apiserver.aggregation.availability_metrics import AvailabilityMetrics
 from controlplane.apiserver.aggregation.backends import Backends, UnreachableError
 from controlplane.apiserver.aggregation.endpoint_services import SERVICE_NAME, is_ready
@@ -109,15 +111,18 @@ class Availability:
 
     async def _look_after(self, one: Registered) -> None:
         assert one.service is not None
-        wake, service, failures = asyncio.Event(), one.service, 0
+        wake, service = asyncio.Event(), one.service
+        pauses = Backoff(_FIRST_RETRY, _LAST_RETRY, jitter=0.0, reset_after=math.inf)
         async with asyncio.TaskGroup() as group:
             group.create_task(_follow(self._cluster.service_store, service, wake, of_slices=False))
             group.create_task(_follow(self._cluster.slice_store, service, wake, of_slices=True))
             while True:
                 wake.clear()
-                well = await self._check(one)
-                failures = 0 if well else failures + 1
-                pause = RESYNC_SECONDS if well else min(_FIRST_RETRY * 2 ** (failures - 1), _LAST_RETRY)
+                if await self._check(one):
+                    pauses.reset()
+                    pause = RESYNC_SECONDS
+                else:
+                    pause = pauses.step()
                 with contextlib.suppress(TimeoutError):
                     async with timeout(self._clock, pause):
                         await wake.wait()

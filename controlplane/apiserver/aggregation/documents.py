@@ -6,6 +6,7 @@ each is asked again every minute, and when its APIServices or their availability
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ import orjson
 from apimachinery.gvk import GroupVersion
 from component import logs
 from component.clock import Clock, timeout
+from component.tasks import Backoff
 from controlplane.apiserver.aggregation.backends import Backend, Backends, UnreachableError
 from controlplane.apiserver.aggregation.identity import AVAILABILITY, OPENAPI
 from controlplane.apiserver.aggregation.registered import Registered, ServiceReference
@@ -26,7 +28,7 @@ Object = dict[str, Any]
 REFRESH_SECONDS = 60.0
 _DISCOVERY_SECONDS, _OPENAPI_SECONDS = 5.0, 60.0
 _LIMIT = 32 << 20  # bytes of one document
-_FIRST_RETRY = 0.25
+_FIRST_RETRY = 0.5
 _JSON = "application/json"
 _log = logs.get(__name__)
 
@@ -60,15 +62,16 @@ class Documents:
         services.on_change(self._changed.set)
 
     async def run(self) -> None:
-        failures, due = 0, self._clock.monotonic()
+        pauses = Backoff(_FIRST_RETRY, REFRESH_SECONDS, jitter=0.0, reset_after=math.inf)
+        due = self._clock.monotonic()
         while True:
             self._changed.clear()
             now = self._clock.monotonic()
             if not await self.refresh(everything=now >= due):
-                failures += 1
-                due = now + min(_FIRST_RETRY * 2**failures, REFRESH_SECONDS)
+                due = now + pauses.step()
             elif now >= due:
-                failures, due = 0, now + REFRESH_SECONDS
+                pauses.reset()
+                due = now + REFRESH_SECONDS
             with contextlib.suppress(TimeoutError):
                 async with timeout(self._clock, max(due - self._clock.monotonic(), 0)):
                     await self._changed.wait()

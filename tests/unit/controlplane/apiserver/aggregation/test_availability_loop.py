@@ -112,6 +112,15 @@ async def test_one_that_fails_is_tried_again_soon_and_then_less_often(world: Wor
     assert len(world.asked) == count
 
 
+async def test_one_that_has_failed_all_day_is_still_looked_at(world: World) -> None:
+    world.status = 0
+    world.register()
+    await world.clock.advance(12 * 3600)
+    world.status = 200
+    await world.clock.advance(30)
+    assert [reason for _, reason in world.written] == ["FailedDiscoveryCheck", "Passed"]
+
+
 async def test_another_specification_is_looked_at_at_once(world: World) -> None:
     world.register()
     await world.clock.advance(5)
