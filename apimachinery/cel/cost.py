@@ -18,11 +18,15 @@ _MAKE = 10
 _MEMBERS_ON_TEXT = """
     matches contains startsWith endsWith find findAll split replace join lowerAscii upperAscii format size indexOf lastIndexOf
     trim substring reverse charAt string bytes
+    strings.quote base64.encode jsonpatch.escapeKey
     quantity isQuantity semver isSemver url isURL ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR
 """
 _ON_TEXT = frozenset({*_MEMBERS_ON_TEXT.split(), "_+_"})
 _COMPARED = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
 _OVER_LISTS = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "@in", "cel.@mapInsert"})
+_DOUBLED = frozenset({"strings.quote", "base64.encode", "jsonpatch.escapeKey"})
+"""They can make twice the text of what they are given."""
+_SHOWN = 32  # characters of a number, a time or a type, and of what a format puts around
 _SAME_LIST = frozenset({"_?._", "dyn", "or", "orValue", "value", "optional.of", "optional.none", "optional.ofNonZeroValue"})
 """They give back one of the lists that they were given, or a part of one."""
 _LIST_BY_LIST = frozenset({"sets.contains", "sets.intersects", "sets.equivalent"})
@@ -51,6 +55,18 @@ class Known:
     def count(self) -> int:
         return self.size if self.length is None else self.length
 
+    @property
+    def weight(self) -> int:
+        """The most characters of a value and of all that is known to be in it: one element may stand there many times."""
+        return self.size if self.element is None else max(self.size, _times(self.count, _plus(1, self.element.weight)))
+
+    @property
+    def nodes(self) -> int:
+        """The most values that it is made of."""
+        return 1 if self.element is None else _plus(1, _times(self.count, self.element.nodes))
+
+
+_NOTHING = Known(0, None, 0)
 
 LARGEST = Sizes(3 << 20, 3 << 20)
 """A request body is no larger than three megabytes: neither is anything in it."""
@@ -58,7 +74,8 @@ LARGEST = Sizes(3 << 20, 3 << 20)
 
 def most(node: Node, sizes: Sizes = LARGEST) -> int:
     """The most that evaluating ``node`` can cost."""
-    return _Estimate(sizes).of(node, {})[0]
+    cost, result = _Estimate(sizes).of(node, {})
+    return _plus(cost, result.nodes) if result.element is not None else cost
 
 
 def measure(value: Any) -> Sizes:
@@ -90,14 +107,15 @@ class _Estimate:
             case Ident(name):
                 return 1, scope.get(name, self._anything)
             case Select(operand):
-                return _plus(1, self.of(operand, scope)[0]), self._anything
+                cost, held = self.of(operand, scope)
+                return _plus(1, cost), held.element or self._anything
             case CreateList(elements):
                 costs, known = self._all(elements, scope)
-                return _plus(_MAKE, costs), Known(len(elements), _largest(known))
+                return _plus(_MAKE, costs), Known(len(elements), self._largest(known))
             case CreateMap(keys, values):
                 key_cost, key_known = self._all(keys, scope)
                 cost, known = self._all(values, scope)
-                return _plus(3 * _MAKE, key_cost, cost), Known(len(values), _largest([*key_known, *known]))
+                return _plus(3 * _MAKE, key_cost, cost), Known(len(values), self._largest([*key_known, *known]))
             case Comprehension():
                 return self._loop(node, scope)
             case Call():
@@ -114,7 +132,8 @@ class _Estimate:
             cost, result = self.of(node.result, {**scope, node.accumulator: start})
             return _plus(over_cost, start_cost, cost), result
         element = over.element or self._anything
-        gathered = Known(_capped(start.size + over.size), start.element, _capped(start.count + over.count))
+        begun = start.element if start.count else _NOTHING
+        gathered = Known(_capped(start.size + over.size), begun, _capped(start.count + over.count))
         inside = {**scope, **dict.fromkeys(node.variables, element), node.accumulator: gathered}
         step_cost, stepped = self.of(node.step, inside)
         body = _plus(self.of(node.condition, inside)[0], step_cost)
@@ -129,43 +148,54 @@ class _Estimate:
         if node.function in _ON_TEXT:
             own = _plus(own, sum(each.size for each in known) // 10)
         if node.function in _COMPARED:  # the shorter one decides
-            own = _plus(own, min(each.size for each in known))
+            own = _plus(own, min(each.weight for each in known))
         if node.function in _OVER_LISTS:
-            own = _plus(own, max(each.size for each in known))
+            own = _plus(own, max(each.size for each in known), min(each.weight for each in known))
         if node.function in _LIST_BY_LIST:
-            own = _plus(own, _times(*(max(each.size, 1) for each in known)))
-        return _plus(cost, own), _result(node.function, known, self._anything)
+            compared = min((each.element or self._anything).weight if each.element else 1 for each in known)
+            own = _plus(own, _times(max(compared, 1), *(max(each.size, 1) for each in known)))
+        return _plus(cost, own), self._result(node.function, known)
 
+    def _result(self, function: str, known: list[Known]) -> Known:
+        sizes = [each.size for each in known]
+        if function == "_+_":
+            return Known(_plus(*sizes), self._elements(known), _plus(*(each.count for each in known)))
+        if function == "format":
+            shown = (known[1].element or self._anything).weight
+            return Known(_plus(sizes[0], _times(known[1].count, _plus(_SHOWN, shown))), None, 0)
+        if function == "_?_:_":
+            return self._largest(known[1:]) or self._anything
+        if function in ("_[_]", "_[?_]", "_?._", "optional_indexing"):
+            return known[0].element or self._anything
+        if function == "replace":
+            return Known(_times(max(sizes[0], 1) + 1, max(sizes[2], 1)))
+        if function in _DOUBLED:
+            return Known(_plus(2, *(2 * size for size in sizes)))
+        if function == "join":
+            element = known[0].element or self._anything
+            return Known(_times(max(sizes[0], 1), element.size + (sizes[1] if len(sizes) > 1 else 0)))
+        if function in ("split", "findAll"):
+            return Known(sizes[0] + 1, Known(sizes[0]))
+        if function.startswith(("_", "!", "@")) and function not in ("_||_", "_&&_"):
+            return Known(1)
+        if not known:
+            return self._anything
+        if function == "cel.@mapInsert":
+            return Known(sizes[0], self._largest([known[0].element or _NOTHING, *known[1:]]), known[0].count)
+        length = _plus(*(each.count for each in known)) if function in _SAME_LIST else None
+        return Known(_plus(*sizes), self._elements(known), length)
 
-def _result(function: str, known: list[Known], anything: Known) -> Known:
-    sizes = [each.size for each in known]
-    if function in ("_+_", "format"):
-        elements = _largest([each.element for each in known if each.element is not None])
-        return Known(_plus(*sizes), elements, _plus(*(each.count for each in known)))
-    if function == "_?_:_":
-        return _largest(known[1:]) or anything
-    if function in ("_[_]", "_[?_]", "optional_indexing"):
-        return known[0].element or anything
-    if function == "replace":
-        return Known(_times(max(sizes[0], 1) + 1, max(sizes[-1], 1)))
-    if function == "join":
-        element = known[0].element or anything
-        return Known(_times(max(sizes[0], 1), element.size + (sizes[1] if len(sizes) > 1 else 0)))
-    if function in ("split", "findAll"):
-        return Known(sizes[0] + 1, Known(sizes[0]))
-    if function.startswith(("_", "!", "@")) and function not in ("_?._", "_||_", "_&&_"):
-        return Known(1)
-    if not known:
-        return anything
-    length = _plus(*(each.count for each in known)) if function in _SAME_LIST else None
-    return Known(_plus(*sizes), known[0].element, length)
+    def _largest(self, known: list[Known]) -> Known | None:
+        """None for none."""
+        if not known:
+            return None
+        return Known(max(each.size for each in known), self._elements(known), max(each.count for each in known))
 
-
-def _largest(known: "list[Known]") -> Known | None:
-    if not known:
-        return None
-    elements = [each.element for each in known if each.element is not None]
-    return Known(max(each.size for each in known), _largest(elements), max(each.count for each in known))
+    def _elements(self, known: list[Known]) -> Known | None:
+        """What the elements of all of them are; None where nothing is known of any."""
+        if all(each.element is None for each in known):
+            return None
+        return self._largest([each.element or self._anything for each in known if each.count])
 
 
 def _capped(number: int) -> int:

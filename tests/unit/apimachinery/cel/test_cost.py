@@ -68,6 +68,37 @@ def test_what_no_input_can_make_expensive_is_known_at_once() -> None:
     assert most(ENVIRONMENT.compile("x.all(a, x.all(b, a == b))").tree, LARGEST) > 1_000_000
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "'%s%s'.format([@, @])",
+        "{'t': @ + @}.t",
+        "{'t': @ + @}.?t.orValue('')",
+        "{'t': @}.transformMap(k, v, v + v)['t']",
+        "@.replace('a', 'aa', -1)",
+        "strings.quote(@)",
+        "base64.encode(bytes(@))",
+        "[@, @]",
+        "[[@ + @], [x]][0][0]",
+        "(x + [@ + @])[0]",
+        "(true ? [@ + @] : x)[0]",
+        "optional.none().or(optional.of(@ + @)).value()",
+    ],
+)
+def test_what_grows_with_every_step_is_known_to_grow(step: str) -> None:
+    """Ten steps of twice as much are a thousand times as much: an expression of a few lines must not fill the memory."""
+    few, many = (bound(_steps(step, count), 10, 1000) for count in (4, 10))
+    assert many > 6 * few
+
+
+def _steps(step: str, count: int) -> str:
+    expression = f"v{count} == v{count}"
+    for number in range(count, 0, -1):
+        before = f"v{number - 1}" if number > 1 else "string(x)"
+        expression = f"cel.bind(v{number}, {step.replace('@', before)}, {expression})"
+    return expression
+
+
 @given(JSON)
 def test_measure_finds_the_largest(value: Any) -> None:
     def lists(found: Any) -> list[int]:

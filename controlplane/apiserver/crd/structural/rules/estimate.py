@@ -22,6 +22,9 @@ _FUNCTIONS_OF_TEXT = """
     ip isIP cidr isCIDR ip.isCanonical containsIP containsCIDR format replace split indexOf lastIndexOf validate
 """
 _READ = frozenset(_FUNCTIONS_OF_TEXT.split())
+_DOUBLED = ("strings.quote", "base64.encode")
+"""They can make twice the text of what they are given."""
+_SHOWN = 32  # characters of a number, a time or a type, and of what a format puts around
 _SUMMED = frozenset({"isSorted", "sum", "min", "max"})
 _SEARCHED = frozenset({"matches", "find", "findAll"})
 _PAIRED = frozenset({"sets.contains", "sets.intersects", "sets.equivalent"})
@@ -144,6 +147,8 @@ def _call(node: Call, scope: Mapping[str, Size]) -> tuple[int, Size]:
         return _sum(*costs), SCALAR
     if node.function == "_?_:_":
         return _sum(costs[0], max(costs[1:])), largest(sizes[1:]) or UNKNOWN
+    if node.function == "_?._" and isinstance(node.args[-1], Constant):
+        return _sum(1, *costs), _field(sizes[0], str(node.args[-1].value))
     return _sum(_own(node.function, sizes), *costs), _result(node.function, sizes)
 
 
@@ -168,7 +173,7 @@ def _own(function: str, sizes: list[Size]) -> int:
     if function in _SUMMED or (function in ("indexOf", "lastIndexOf", "join") and not first.text):
         each = first.element or SCALAR
         return _sum(1, _product(first.most, max(1, _part(each.most, _TRAVERSAL) if each.text else 1)))
-    if function in _READ and first.text:
+    if (function in _READ or function in _DOUBLED) and first.text:
         return max(1, _part(first.most, _TRAVERSAL))
     return 1
 
@@ -191,6 +196,15 @@ def _joined(sizes: list[Size]) -> Size:
     return Size(_product(sizes[0].most, _sum(each, sizes[1].most if len(sizes) > 1 else 0)), text=True)
 
 
+def _formatted(sizes: list[Size]) -> Size:
+    each = sizes[1].element or SCALAR
+    return Size(_sum(sizes[0].most, _product(sizes[1].most, _sum(each.most, _SHOWN))), text=True)
+
+
+def _doubled(sizes: list[Size]) -> Size:
+    return Size(_sum(2, _product(2, sizes[0].most)), text=True)
+
+
 _RESULTS: dict[str, Callable[[list[Size]], Size]] = {
     "_+_": lambda sizes: Size(
         _sum(*(one.most for one in sizes)),
@@ -198,11 +212,12 @@ _RESULTS: dict[str, Callable[[list[Size]], Size]] = {
         text=any(one.text for one in sizes),
     ),
     "join": _joined,
-    "replace": lambda sizes: Size(_product(_sum(sizes[0].most, 1), max(1, sizes[-1].most)), text=True),
+    "replace": lambda sizes: Size(_product(_sum(sizes[0].most, 1), max(1, sizes[2].most)), text=True),
     "split": lambda sizes: Size(_sum(sizes[0].most, 1), Size(sizes[0].most, text=True)),
     "find": lambda sizes: Size(sizes[0].most, text=True),
     "findAll": lambda sizes: Size(sizes[0].most, Size(sizes[0].most, text=True)),
-    "format": lambda sizes: Size(_sum(*(one.most for one in sizes)), text=True),
+    "format": _formatted,
+    **dict.fromkeys(_DOUBLED, _doubled),
     "dyn": lambda sizes: sizes[0],
 }
 

@@ -37,6 +37,18 @@ def test_costs_of_cel_go(expression: str, value: Any, wanted: int) -> None:
     assert cost(expression, value) == wanted
 
 
+@pytest.mark.parametrize(
+    "step",
+    ["'%s%s'.format([@, @])", "{'t': @ + @}.?t.orValue('')", "@.replace('a', 'aa', -1)", "strings.quote(@)"],
+)
+def test_what_grows_with_every_step_is_known_to_grow(step: str) -> None:
+    expression = "v9 == v9"
+    for number in range(9, 0, -1):
+        before = f"v{number - 1}" if number > 1 else "self"
+        expression = f"cel.bind(v{number}, {step.replace('@', before)}, {expression})"
+    assert cost(expression, "a" * 1000) > 2**9 * 1000 * 0.1
+
+
 EXPRESSIONS = (
     "self.l.all(x, x.s.startsWith('a') || x.s.matches('b+'))",
     "self.l.map(x, x.s).join(',').size() > 3",
