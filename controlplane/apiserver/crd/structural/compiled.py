@@ -55,10 +55,6 @@ class Structural:
     def _fill_in(self) -> defaulting.Defaulter | None:
         return defaulting.compiled(self.node)
 
-    @cached_property
-    def _embeds(self) -> bool:
-        return objectmeta.has_embedded(self.node)
-
     def normalize(self, obj: Object, *, lenient: bool = False) -> Findings:
         """Bring ``obj`` into its form, in place: unknown fields and void nulls go, metadata is as every kind's.
 
@@ -69,7 +65,7 @@ class Structural:
         objectmeta.coerce_metadata(obj, "", findings, lenient=lenient)
         if not self._preserves:
             findings.unknown += [f'unknown field "{path}"' for path in pruning.prune(obj, self.node, resource=True)]
-        if self._embeds:
+        if self.node.embeds:
             objectmeta.coerce(obj, self.node, "", findings, resource=False, lenient=lenient)
         return findings
 
@@ -92,7 +88,7 @@ class Structural:
             twice = listtype.problems(obj, self.node)
             if twice and (old is None or not listtype.problems(old, self.node)):
                 found += twice
-        if self._embeds:
+        if self.node.embeds:
             found += objectmeta.problems(obj, self.node)
         return found
 

@@ -71,6 +71,7 @@ class Node:
     one_of: "tuple[Node, ...]" = ()
     not_: "Node | None" = None
     source: Object = field(default_factory=dict, repr=False)  # the JSON it was read from
+    _embeds: bool | None = field(default=None, init=False, repr=False)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -82,6 +83,13 @@ class Node:
     def child(self, key: str) -> "Node | None":
         """The schema of the field ``key``."""
         return self.properties.get(key) or self.additional
+
+    @property
+    def embeds(self) -> bool:
+        """Whether a resource is embedded anywhere below. Asked for each part of an object, and found out once."""
+        if self._embeds is None:
+            self._embeds = any(inner.embedded or inner.embeds for inner in self.below())
+        return self._embeds
 
     def nested(self) -> "Iterator[Node]":
         """The schemas that the same value has to fulfil, or not."""

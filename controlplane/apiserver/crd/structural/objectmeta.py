@@ -27,20 +27,15 @@ def coerce(value: Any, node: Node | None, path: str, findings: check.Findings, *
         if resource:
             _coerce_type(value, path, findings, lenient=lenient)
             coerce_metadata(value, path, findings, lenient=lenient, embedded=True)
-        if node is not None and has_embedded(node):
+        if node is not None and node.embeds:
             for key, inner in value.items():
                 below = node.child(key)
                 if below is not None:
                     place = _field(path, key) if key in node.properties else f"{path}[{key}]"
                     coerce(inner, below, place, findings, resource=below.embedded, lenient=lenient)
-    elif type(value) is list and node is not None and node.items is not None and has_embedded(node):
+    elif type(value) is list and node is not None and node.items is not None and node.embeds:
         for position, inner in enumerate(value):
             coerce(inner, node.items, f"{path}[{position}]", findings, resource=node.items.embedded, lenient=lenient)
-
-
-def has_embedded(node: Node) -> bool:
-    """Whether a resource is embedded anywhere below."""
-    return any(inner.embedded or has_embedded(inner) for inner in node.below())
 
 
 def _field(path: str, key: str) -> str:
@@ -86,7 +81,7 @@ def problems(value: Any, node: Node | None, path: str = "", *, resource: bool = 
     if type(value) is dict:
         if resource:
             found += _resource_problems(value, path)
-        if node is not None and has_embedded(node):
+        if node is not None and node.embeds:
             for key, inner in value.items():
                 below = node.child(key)
                 if below is not None:

@@ -26,10 +26,13 @@ _FORMATS_OF = {"integer": ("int32", "int64"), "number": ("float", "double")}
 class Result:
     errors: list[FieldError] = field(default_factory=list)
     matches: int = 0
+    _held: dict[tuple[str, str, str], list[FieldError]] = field(default_factory=dict)
 
     def add(self, error: FieldError) -> None:
-        """The same words count once."""
-        if error not in self.errors:
+        """The same words count once. Quick, for a list may be wrong in each of a million elements."""
+        alike = self._held.setdefault((error.kind, error.field, error.detail), [])
+        if error not in alike:
+            alike.append(error)
             self.errors.append(error)
 
     def merge(self, other: "Result | None") -> None:
@@ -284,7 +287,9 @@ def _place(path: str) -> str:
 
 
 def _one(error: FieldError) -> Result:
-    return Result([error])
+    result = Result()
+    result.add(error)
+    return result
 
 
 def _error(path: str, value: Any, words: str) -> FieldError:

@@ -7,17 +7,18 @@ that stayed as it was is a warning (KEP-4008).
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from apimachinery import fieldpath
 from apimachinery.cel.cost import PER_CALL
-from apimachinery.cel.environment import TOO_COSTLY, EvaluationError, Program
+from apimachinery.cel.environment import TOO_COSTLY, EvaluationError, Inputs, Program
 from apimachinery.fieldpath import FieldError
 from controlplane.apiserver.crd.structural import correlation
 from controlplane.apiserver.crd.structural.correlation import ABSENT
 from controlplane.apiserver.crd.structural.node import Node
 from controlplane.apiserver.crd.structural.rules import estimate
-from controlplane.apiserver.crd.structural.rules.checking import OLD
+from controlplane.apiserver.crd.structural.rules.checking import OLD, plain
 from controlplane.apiserver.crd.structural.rules.programs import CompiledRule, Rules
 from controlplane.apiserver.crd.structural.values import NOWHERE
 
@@ -50,13 +51,18 @@ class _Place:
     node: Node
     path: str
     around: "_Place | None" = None
+    same: list[bool] = field(default_factory=list)  # whether it is as it was, once somebody has asked
 
     def below(self, value: Any, old: Any, node: Node, path: str) -> "_Place":
         return _Place(value, old, node, path, self if self.old is not ABSENT else self.around)
 
     def is_unchanged(self) -> bool:
         place = self if self.old is not ABSENT else self.around
-        return place is not None and correlation.unchanged(place.value, place.old, place.node)
+        if place is None:
+            return False
+        if not place.same:
+            place.same.append(correlation.unchanged(place.value, place.old, place.node))
+        return place.same[0]
 
 
 def evaluate(rules: Rules, obj: Any, old: Any = ABSENT, *, budget: int = BUDGET) -> Findings:
@@ -65,6 +71,21 @@ def evaluate(rules: Rules, obj: Any, old: Any = ABSENT, *, budget: int = BUDGET)
     with contextlib.suppress(_SpentError):
         run.visit(rules, _Place(obj, old, rules.node, ""))
     return run.findings
+
+
+class _Given:
+    """What the rules of one place are given: measured once and converted once, however many they are."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    @cached_property
+    def sizes(self) -> dict[str, estimate.Size]:
+        return {name: estimate.of_value(value) for name, value in self._values.items()}
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        return plain().inputs(self._values)
 
 
 class _Run:
@@ -96,10 +117,11 @@ class _Run:
 
     def _ask_all(self, rules: Rules, place: _Place) -> None:
         convert = rules.convert
-        given: dict[str, Any] = {"self": place.value if convert is None else convert(place.value)}
+        values = {"self": place.value if convert is None else convert(place.value)}
         had = place.old is not ABSENT and place.old is not None
         if had and any(rule.uses_old for rule in rules.rules):
-            given[OLD] = place.old if convert is None else convert(place.old)
+            values[OLD] = place.old if convert is None else convert(place.old)
+        given = _Given(values)
         if self._left <= 0:
             self._stop(place, _SPENT)
         for rule in rules.rules:
@@ -110,10 +132,10 @@ class _Run:
             if program is not None:
                 self._ask(rule, program, place, given)
 
-    def _ask(self, rule: CompiledRule, program: Program, place: _Place, given: Mapping[str, Any]) -> None:
+    def _ask(self, rule: CompiledRule, program: Program, place: _Place, given: _Given) -> None:
         try:
             self._charge(rule, given, place)
-            holds = program.evaluate(given, bounded=True)
+            holds = program.evaluate(given.inputs, bounded=True)
         except EvaluationError as error:
             text = str(error)
             if text.startswith("no such overload"):
@@ -124,11 +146,10 @@ class _Run:
         if holds is not True:
             self._refuse(rule, place, given)
 
-    def _charge(self, rule: CompiledRule, given: Mapping[str, Any], place: _Place) -> None:
+    def _charge(self, rule: CompiledRule, given: _Given, place: _Place) -> None:
         cost = rule.most
         if cost > _CHEAP and rule.tree is not None:
-            sizes = {name: estimate.of_value(value) for name, value in given.items()}
-            cost = min(cost, estimate.most(rule.tree, sizes))
+            cost = min(cost, estimate.most(rule.tree, given.sizes))
         if cost > self._left:
             self._stop(place, _SPENT)
         self._left -= cost
@@ -136,7 +157,7 @@ class _Run:
             why = "no further validation rules will be run due to call cost exceeds limit for rule"
             self._stop(place, f"'{TOO_COSTLY}': {why}: {rule.name}")
 
-    def _refuse(self, rule: CompiledRule, place: _Place, given: Mapping[str, Any]) -> None:
+    def _refuse(self, rule: CompiledRule, place: _Place, given: _Given) -> None:
         where = place.path
         if rule.place:
             joint = "" if not where or rule.place.startswith("[") else "."
@@ -148,17 +169,16 @@ class _Run:
         else:
             self._add(error)
 
-    def _message(self, rule: CompiledRule, given: Mapping[str, Any]) -> str:
+    def _message(self, rule: CompiledRule, given: _Given) -> str:
         """What ``messageExpression`` says; nothing where it fails or says nothing of use."""
         if rule.message is None:
             return ""
-        sizes = {name: estimate.of_value(value) for name, value in given.items()}
-        cost = estimate.most(rule.message.tree, sizes)
+        cost = estimate.most(rule.message.tree, given.sizes)
         if cost > min(self._left, PER_CALL):
             return ""
         self._left -= cost
         try:
-            said = rule.message.evaluate(given, bounded=True)
+            said = rule.message.evaluate(given.inputs, bounded=True)
         except EvaluationError:
             return ""
         text = said.strip() if isinstance(said, str) else ""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from apimachinery.schema.types import ListSchema, MapSchema, ScalarSchema, StructSchema
 from controlplane.apiserver.crd.structural import Structural, UnsupportedSchemaError, compile_structural, defaulting, pruning
-from controlplane.apiserver.crd.structural.node import read
+from controlplane.apiserver.crd.structural.node import Node, read
 from tests.unit.controlplane.apiserver.crd.structural.schemas import SCHEMAS, VALUES, Object
 
 
@@ -194,3 +194,15 @@ def _with_defaults(schema: Object) -> Object:
     if isinstance(made.get("items"), dict):
         made["items"] = _with_defaults(made["items"])
     return made
+
+
+def test_where_resources_are_embedded_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for each of the elements of a list."""
+    walked: list[Node] = []
+    below = Node.below
+    monkeypatch.setattr(Node, "below", lambda node: walked.append(node) or below(node))
+    plain = {f"p{at}": {"type": "object", "properties": {"a": TEXT}} for at in range(20)}
+    items = {"type": "object", "properties": {**plain, "z": EMBEDDED}}
+    schema = of(spec={"type": "object", "properties": {"items": {"type": "array", "items": items}}})
+    schema.normalize(resource(spec={"items": [{"p1": {"a": "x"}}] * 100}))
+    assert len(walked) == len(set(map(id, walked)))

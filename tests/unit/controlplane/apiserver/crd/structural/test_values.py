@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from apimachinery import fieldpath
 from controlplane.apiserver.crd.structural import fast, listtype, values
 from controlplane.apiserver.crd.structural.node import read
 from tests.unit.controlplane.apiserver.crd.structural.schemas import SCHEMAS, VALUES, Object, combined
@@ -206,3 +207,23 @@ def test_lists_whose_elements_differ(list_type: str, value: Any, wanted: list[st
     keys = {"x-kubernetes-list-map-keys": ["k"]} if list_type == "map" else {}
     schema = {"properties": {"l": {"type": "array", "x-kubernetes-list-type": list_type, **keys}}}
     assert [str(error) for error in listtype.problems({"l": value}, read(schema))] == wanted
+
+
+def test_many_wrong_elements_are_not_compared_with_each_other() -> None:
+    """A request may have a million of them, and whoever sends it must not stop the server."""
+    compared = 0
+
+    class Counting(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    result = values.Result()
+    for position in range(1000):
+        result.add(fieldpath.invalid(f"l[{position}]", Counting("x"), "is wrong"))
+        result.add(fieldpath.invalid(f"l[{position}]", Counting("x"), "is wrong"))
+    assert len(result.errors) == 1000
+    assert compared <= 1000

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.apiserver.crd.structural import compile_structural
+from controlplane.apiserver.crd.structural import compile_structural, correlation
 from controlplane.apiserver.crd.structural.correlation import ABSENT
 from controlplane.apiserver.crd.structural.node import read
-from controlplane.apiserver.crd.structural.rules import evaluation, programs
+from controlplane.apiserver.crd.structural.rules import estimate, evaluation, programs
 
 Object = dict[str, Any]
 TEXT = {"type": "string"}
@@ -120,6 +120,19 @@ def test_what_stayed_as_it_was_is_a_warning() -> None:
     atomic = {"type": "array", "items": of({"type": "integer"}, rule("self > 1"))}
     assert said(atomic, [0], [0]) == ['warning: spec[0]: Invalid value: "integer": failed rule: self > 1']
     assert said(atomic, [0, 2], [0]) == ['spec[0]: Invalid value: "integer": failed rule: self > 1']
+
+
+def test_an_object_is_measured_and_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rules there are, and however many elements they refuse."""
+    seen: list[Any] = []
+    same, size = correlation.unchanged, estimate.of_value
+    monkeypatch.setattr(correlation, "unchanged", lambda new, old, node: seen.append("compared") or same(new, old, node))
+    monkeypatch.setattr(estimate, "of_value", lambda value: seen.append("measured") or size(value))
+    items = of({"type": "string"}, rule("self == 'y'"))
+    schema = of({"type": "array", "items": items}, *(rule(f"self.all(x, x != 'a{at}')") for at in range(20)))
+    assert len(said(schema, ["x"] * 50, ["x"] * 50)) == 50
+    assert seen.count("compared") == 1
+    assert seen.count("measured") <= 1 + 50  # the list and, by itself, what is in it
 
 
 def test_wrong_types_that_only_an_evaluation_finds() -> None:
