@@ -44,11 +44,11 @@ async def evict(call: Call, scope: Scope, budgets: Scope) -> Reply:
     given = body["metadata"].get("name")
     if given and given != call.info.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
+    attributes = scope.attributes(call, CREATE, body, None, options.dry_run, EVICTION)
+    await scope.admission.mutate(attributes)
     wish = delete_options(call.query, dict(body.get("deleteOptions") or {}))
     if options.dry_run:
         wish["dryRun"] = ["All"]
-    attributes = scope.attributes(call, CREATE, body, None, options.dry_run, EVICTION)
-    await scope.admission.mutate(attributes)
     await scope.admission.validate(attributes)
     deleted = await _let_go(call, scope, budgets, wish)
     note_stored(call, deleted.entry)

@@ -29,11 +29,12 @@ async def create_token(call: Call, scope: Scope, issuer: TokenIssuer, audiences:
     body = await read_object(call, TOKEN_REQUEST, scope.schemas, options.field_validation)
     match_namespace(body, call.info.namespace)
     account = (await scope.store.get(call.info.namespace, call.info.name)).decode()
-    spec = body.setdefault("spec", {})
-    spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
-    _check(spec)
+    body.setdefault("spec", {}).setdefault("expirationSeconds", DEFAULT_SECONDS)
     attributes = scope.attributes(call, CREATE, body, None, options.dry_run, TOKEN_REQUEST)
     await scope.admission.mutate(attributes)
+    spec = body.setdefault("spec", {})  # what admission has made of it
+    spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
+    _check(spec)
     await scope.admission.validate(attributes)
     if not spec.get("audiences"):  # after admission: it asks whether somebody else's were wished for
         spec["audiences"] = list(audiences)

@@ -344,6 +344,33 @@ async def test_what_a_subresource_is_sent_is_reviewed(server: TestServer, hooks:
     assert (request["operation"], request["name"], request["oldObject"]) == ("CONNECT", "p", None)
 
 
+async def test_what_is_made_of_a_request_for_a_token_or_an_eviction_counts(server: TestServer, hooks: HookServer) -> None:
+    account = "/api/v1/namespaces/default/serviceaccounts"
+    await server.request("POST", account, {"metadata": {"name": "default"}})
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}}
+    assert (await server.request("POST", PODS, pod)).status == 201
+    wanted = {"audiences": ["theirs"], "expirationSeconds": 1234}
+    hooks.on("/token", lambda review: patched(review, {"op": "add", "path": "/spec", "value": wanted}))
+    hooks.on(
+        "/evict", lambda review: patched(review, {"op": "add", "path": "/deleteOptions", "value": {"gracePeriodSeconds": 77}})
+    )
+    await configure(
+        server,
+        "Mutating",
+        hook(hooks, "/token", rules=[{**RULE, "resources": ["serviceaccounts/token"]}]),
+        hook(hooks, "/evict", "b.example.com", rules=[{**RULE, "resources": ["pods/eviction"]}]),
+    )
+    made = await server.request("POST", f"{account}/default/token", {"spec": {"audiences": ["mine"]}})
+    assert made.status == 201, made.body
+    assert made.json["spec"] == wanted
+    claims = made.json["status"]["token"].split(".")[1]
+    assert json.loads(base64.urlsafe_b64decode(claims + "=="))["aud"] == ["theirs"]
+    assert (await server.request("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})).status == 201
+    assert (await server.request("GET", f"{PODS}/p")).json["metadata"]["deletionGracePeriodSeconds"] == 77
+    wanted["expirationSeconds"] = 1
+    assert (await server.request("POST", f"{account}/default/token", {"spec": {}})).status == 422
+
+
 async def test_other_versions_of_a_resource_are_shown_as_asked_for(server: TestServer, hooks: HookServer) -> None:
     """An autoscaler of v2 is converted for a webhook that knows v1, and what it changes is converted back."""
     autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
