@@ -100,6 +100,7 @@ class Connections:
         try:
             async with asyncio.TaskGroup() as group:
                 await self._serve(reader, writer, group, Door("tcp", source))
+            await _close(writer)
         except* (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the client went away, or stopped reading
         except* Exception as failed:
@@ -107,7 +108,8 @@ class Connections:
         finally:
             self._open.discard(task)
             _release(self._by_source, source)
-            writer.close()
+            # to close politely is to wait for a client to read, who may never do so
+            writer.transport.abort()
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup, door: Door
@@ -152,6 +154,13 @@ async def _write(writer: asyncio.StreamWriter, reply: bytes) -> None:
     async with asyncio.timeout(IDLE_SECONDS):
         writer.write(_LENGTH.pack(len(reply)) + reply)
         await writer.drain()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Once the client has taken what it was answered."""
+    writer.close()
+    async with asyncio.timeout(IDLE_SECONDS):
+        await writer.wait_closed()
 
 
 @asynccontextmanager

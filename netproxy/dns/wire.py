@@ -33,6 +33,9 @@ OPT = 41
 PAYLOAD = 1232
 """Bytes of the largest UDP message that we send and ask for: it passes every network unfragmented."""
 SMALLEST, LARGEST = 512, 65535
+_MOST_ADDITIONAL, _LONGEST_ODD = 2, 4096
+"""Records beside a question (options and a signature), and bytes of one that is not of the usual shape: dnspython would take a
+second for 64 kB of them, and meanwhile nobody else is answered."""
 
 _HEADER = struct.Struct("!HHHHHH")
 _TWO = struct.Struct("!HH")
@@ -136,6 +139,8 @@ def _with_options(query: Query, data: bytes, position: int, additional: int) -> 
         kind, size, extended, length = _RECORD.unpack_from(data, position + 1)
         if kind == OPT and position + 11 + length <= len(data):
             return _edns(query, size, extended)
+    if additional > _MOST_ADDITIONAL or len(data) > _LONGEST_ODD:
+        raise Unanswerable(failure(query, FORMERR))
     try:
         message = dns.message.from_wire(data, ignore_trailing=True)
     except dns.message.UnknownTSIGKey:

@@ -1,6 +1,7 @@
 """What one client does leaves room for the others."""
 
 import asyncio
+import socket
 from typing import Any
 
 import dns.message
@@ -63,6 +64,38 @@ async def test_one_address_cannot_hold_every_connection(monkeypatch: pytest.Monk
         await _asked(writer, [(other, writer)])
         for _, each in [*opened, (other, writer)]:
             each.close()
+
+
+async def test_a_client_that_reads_no_answer_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.2)
+    transports = list[asyncio.WriteTransport]()
+
+    class Answering:
+        def respond(self, data: bytes, door: server.Door) -> bytes:
+            return bytes(wire.LARGEST)
+
+    class Watched(server.Connections):
+        async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            transports.append(writer.transport)
+            await super().__call__(reader, writer)
+            ended.set()
+
+    ended = asyncio.Event()
+    monkeypatch.setattr(server, "Connections", Watched)
+    for says_goodbye in (False, True):
+        ended.clear()
+        async with server.listening(Answering(), ["127.0.0.1"], 0) as bound:  # type: ignore[arg-type]
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.setblocking(False)
+            with client:
+                await asyncio.get_running_loop().sock_connect(client, bound[0])
+                # more than the kernel takes for somebody who does not read: part of the answers waits here
+                client.send((b"\0\x0c" + bytes(12)) * 100)
+                if says_goodbye:
+                    client.shutdown(socket.SHUT_WR)
+                await asyncio.wait_for(ended.wait(), 30)
+                assert transports[-1].get_write_buffer_size() == 0
 
 
 async def _asked(writer: asyncio.StreamWriter, opened: list[Any]) -> None:
