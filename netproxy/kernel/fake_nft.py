@@ -11,6 +11,7 @@ from netproxy.kernel.nft import Command, Existing, NFTError, Transaction
 
 _CALLED = re.compile(r"\b(?:jump|goto) ([^\s,}]+)")
 _NAMED = re.compile(r"@([^\s,}]+)")
+_COMMENT_TOO_LONG = re.compile(r'comment "[^"]{129}')
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class FakeNFT:
             raise NFTError(message)
         if self.lacks is not None and self.lacks in text.decode():
             raise NFTError(f"{self.lacks}: Operation not supported")
+        if _COMMENT_TOO_LONG.search(text.decode()):
+            raise NFTError("comment too long, 128 characters maximum allowed")
         table = deepcopy(self.table)
         for command in transaction.commands:
             table = _applied(table, command)

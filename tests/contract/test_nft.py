@@ -56,6 +56,7 @@ _refused("delete no chain").delete("chain", "missing")
 _refused("delete a used set").delete("set", "affinity-A")
 _refused("another base chain").add("chain", "top", "{ type filter hook input priority 10 ; }")
 _refused("an element twice").add_elements("ips", {"10.96.0.1 . tcp . 80": ": drop"})
+_refused("a long comment").add_elements("ips", {"10.96.0.9 . tcp . 80": f'comment "{"c" * 129}" : drop'})
 _refused("delete no element").delete_elements("ips", ["10.96.0.9 . tcp . 80"])
 
 
@@ -81,5 +82,5 @@ async def test_an_element_is_replaced_within_one_transaction(nft: NFT) -> None:
     await nft.run(_table())
     change = Transaction()
     change.delete_elements("ips", ["10.96.0.1 . tcp . 80"])
-    change.add_elements("ips", {"10.96.0.1 . tcp . 80": 'comment "ns/s" : drop'})
+    change.add_elements("ips", {"10.96.0.1 . tcp . 80": f'comment "ns/{"s" * 125}" : drop'})
     await nft.run(change)

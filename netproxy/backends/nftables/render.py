@@ -13,6 +13,8 @@ from netproxy.backends.nftables.base import Words, from_pods, merged
 from netproxy.backends.options import Options
 from netproxy.plan import PortRules, Target, Verdict
 
+_LONGEST_COMMENT = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -151,7 +153,8 @@ class _Writer:
 
     @property
     def _comment(self) -> str:
-        return f'comment "{self.rules.name}"'
+        """nft refuses longer ones than 128 characters, and names may have 63 each."""
+        return f'comment "{str(self.rules.name)[:_LONGEST_COMMENT]}"'
 
 
 def _refusal(verdict: Verdict) -> str:

@@ -194,6 +194,17 @@ async def test_of_two_services_with_one_external_address_the_first_by_name_has_i
         assert f"default/{owner}/tcp/" in nft.state()["@service-ips"][1]["203.0.113.1 . tcp . 80"]  # type: ignore[index]
 
 
+async def test_services_with_the_longest_names_are_refused_nothing() -> None:
+    proxy, nft = nftables_proxy()
+    spec = {"type": "LoadBalancer", "loadBalancerSourceRanges": ["203.0.113.0/25"]}
+    long = [port(80, "p" * 63, node_port=3002)]
+    alone = service("s" * 63, "10.96.0.1", long, status_ips=["5.6.7.8"], **spec)
+    proxy.put(node(), {**alone, "metadata": {**alone["metadata"], "namespace": "n" * 63}})
+    await proxy.sync()
+    elements = {key for container in ("firewall-ips", "no-endpoint-services") for key in nft.state()[f"@{container}"][1]}  # type: ignore[index]
+    assert elements == {"10.96.0.1 . tcp . 80", "5.6.7.8 . tcp . 80"}
+
+
 async def test_a_flush_is_noticed() -> None:
     proxy, nft = nftables_proxy()
     await proxy.sync()
