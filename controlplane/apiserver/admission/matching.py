@@ -26,11 +26,27 @@ _EXEMPT = frozenset(
         "MutatingAdmissionPolicyBinding",
     }
 )
+_REVIEWS = frozenset(
+    {
+        "selfsubjectreviews.authentication.k8s.io",
+        "tokenreviews.authentication.k8s.io",
+        "localsubjectaccessreviews.authorization.k8s.io",
+        "selfsubjectaccessreviews.authorization.k8s.io",
+        "selfsubjectrulesreviews.authorization.k8s.io",
+        "subjectaccessreviews.authorization.k8s.io",
+    }
+)
 
 
 def is_exempt(attributes: Attributes) -> bool:
     """Whether the write configures admission itself: nobody may lock out those who would mend it."""
     return attributes.kind.group == "admissionregistration.k8s.io" and attributes.kind.kind in _EXEMPT
+
+
+def beyond_policies(attributes: Attributes) -> bool:
+    """Whether policies are not asked: about what configures admission, and about who somebody is and may, which nodes and
+    extension servers must always be able to ask. Webhooks are asked about the latter."""
+    return attributes.group_resource in _REVIEWS or is_exempt(attributes)
 
 
 @dataclass(frozen=True, slots=True)

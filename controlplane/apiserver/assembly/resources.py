@@ -18,7 +18,8 @@ from controlplane.apiserver.authorization.node import PodsOn
 from controlplane.apiserver.endpoints import connect_admission
 from controlplane.apiserver.endpoints.componentstatus import ComponentStatuses
 from controlplane.apiserver.endpoints.evict import evict
-from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, review
+from controlplane.apiserver.endpoints.forms import forms_of
+from controlplane.apiserver.endpoints.reviews import REVIEWS, Judges, ReviewStrategy, review
 from controlplane.apiserver.endpoints.scope import Scope
 from controlplane.apiserver.endpoints.subresource import BINDINGS, write_by_body
 from controlplane.apiserver.endpoints.token import create_token
@@ -182,7 +183,7 @@ def route_table(
     parts = Scope(components, schemas, admission, judges.authorizer)
     table[parts.info.gvr] = routes_of(parts, open_watches)
     for info in REVIEWS:
-        table[info.gvr] = Routes(info, {("", "create"): _review(info, judges)})
+        table[info.gvr] = Routes(info, {("", "create"): _review(info, judges, admission, schemas)})
     return table
 
 
@@ -193,8 +194,9 @@ def _bindings(scope: Scope) -> RouteTable:
     return {BINDINGS.gvr: Routes(BINDINGS, {("", "create"): lambda call: write_by_body(call, scope, binding)})}
 
 
-def _review(info: ResourceInfo, judges: Judges) -> Endpoint:
-    return lambda call: review(call, info, judges)
+def _review(info: ResourceInfo, judges: Judges, admission: AdmissionChain, schemas: Schemas) -> Endpoint:
+    forms = forms_of(ReviewStrategy(info), (), "", info.gvk, schemas)
+    return lambda call: review(call, info, judges, admission, forms)
 
 
 def _special(scope: Scope, stores: Mapping[str, Store], lookup: Lookup, believed: Believed) -> dict[tuple[str, str], Endpoint]:

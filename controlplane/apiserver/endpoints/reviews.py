@@ -1,4 +1,7 @@
-"""Questions about identities and permissions: TokenReview, the access reviews and SelfSubjectReview. Nothing is stored."""
+"""Questions about identities and permissions: TokenReview, the access reviews and SelfSubjectReview. Nothing is stored.
+
+Webhooks of admission are shown them, as upstream's are up to v1.36; v1.37 keeps them to itself.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +10,10 @@ from typing import Any
 from apimachinery import errors, fieldpath, fields
 from apimachinery.gvk import GroupVersionKind
 from apimachinery.schema import Schemas
+from controlplane.apiserver.admission.chain import AdmissionChain
+from controlplane.apiserver.admission.interface import CREATE, Form
+from controlplane.apiserver.admission.interface import Attributes as Write
+from controlplane.apiserver.audit.policy import Level
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Authenticator, Credentials, Remarks, UserInfo
 from controlplane.apiserver.authentication.service_account import ServiceAccountTokens
 from controlplane.apiserver.authorization.interface import Attributes, Decision
@@ -61,11 +68,31 @@ REVIEWS = (
 )
 
 
-async def review(call: Call, info: ResourceInfo, judges: Judges) -> Reply:
-    """Answer a review of the kind that ``info`` names."""
+async def review(call: Call, info: ResourceInfo, judges: Judges, admission: AdmissionChain, forms: Sequence[Form]) -> Reply:
+    """Answer a review of the kind that ``info`` names. ``forms`` are those of admission, the same ones each time."""
     options = write_options(call.query, "CreateOptions")
     body = await read_object(call, info.gvk, judges.schemas, options.field_validation)
     answer = _ANSWERS[info.plural]
+    write = Write(
+        CREATE,
+        info.gvk,
+        info.plural,
+        "",
+        call.info.namespace if info.namespaced else "",
+        body["metadata"].get("name") or "",
+        body,
+        None,
+        call.user,
+        options.dry_run,
+        call.query,
+        warnings=call.warnings,
+        annotations=call.annotations,
+        deadline=call.started + call.seconds,
+        audits_bodies=call.record is not None and call.record.verdict.level >= Level.REQUEST,
+        forms=lambda: forms,
+    )
+    await admission.mutate(write)
+    await admission.validate(write)
     body["status"] = await answer(call, body.get("spec") or {}, judges)
     return value_reply(call, body, status=201)
 

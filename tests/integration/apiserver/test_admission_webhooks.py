@@ -371,6 +371,43 @@ async def test_what_is_made_of_a_request_for_a_token_or_an_eviction_counts(serve
     assert (await server.request("POST", f"{account}/default/token", {"spec": {}})).status == 422
 
 
+async def test_questions_about_identities_and_permissions_are_shown(server: TestServer, hooks: HookServer) -> None:
+    """To webhooks; policies are not asked."""
+    review = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    asked = {"spec": {"user": "nobody", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    everything = {**RULE, "operations": ["CREATE"], "resources": ["*"]}
+    policy = {
+        "metadata": {"name": "no"},
+        "spec": {"matchConstraints": {"resourceRules": [everything]}, "validations": [{"expression": "false"}]},
+    }
+    binding = {"metadata": {"name": "no"}, "spec": {"policyName": "no", "validationActions": ["Deny"]}}
+    for plural, obj in (("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)):
+        assert (await server.request("POST", f"{GROUP}/{plural}", obj)).status == 201
+    assert (await server.request("POST", f"{MAPS}?dryRun=All", config_map())).status == 422
+    assert (await server.request("POST", review, asked)).json["status"] == {"allowed": False}
+    groups = {"op": "add", "path": "/spec/groups", "value": ["system:masters"]}
+    hooks.on("/more", lambda review: patched(review, groups))
+    hooks.on("/wrong", lambda review: patched(review, {**groups, "value": 7}))
+    hooks.on("/no", lambda review: reviewed(review, False))
+    rules = [{**everything, "resources": ["subjectaccessreviews"]}]
+    await configure(server, "Mutating", hook(hooks, "/more", rules=rules))
+    answer = await server.request("POST", review, asked)
+    assert (answer.status, answer.json["status"]["allowed"]) == (201, True)
+    (request,) = hooks.requests("/more")
+    assert (request["kind"]["kind"], request["operation"]) == ("SubjectAccessReview", "CREATE")
+    assert request["object"]["spec"] == asked["spec"]
+    await configure(server, "Mutating", hook(hooks, "/wrong", rules=rules), name="wrong")
+    assert (await server.request("POST", review, asked)).status == 500
+    await server.request("DELETE", f"{GROUP}/mutatingwebhookconfigurations/wrong")
+    tokens = [{**everything, "resources": ["tokenreviews"]}]
+    await configure(server, "Validating", hook(hooks, "/no", rules=tokens))
+    answer = await server.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "viewer-token"}})
+    assert (answer.status, answer.json["message"]) == (
+        400,
+        'admission webhook "a.example.com" denied the request without explanation',
+    )
+
+
 async def test_other_versions_of_a_resource_are_shown_as_asked_for(server: TestServer, hooks: HookServer) -> None:
     """An autoscaler of v2 is converted for a webhook that knows v1, and what it changes is converted back."""
     autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"

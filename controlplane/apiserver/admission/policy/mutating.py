@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import CONNECT, CREATE, UPDATE, Attributes, Lookup, Object
-from controlplane.apiserver.admission.matching import is_exempt
+from controlplane.apiserver.admission.matching import beyond_policies
 from controlplane.apiserver.admission.policy.mutation_metrics import MutationMetrics
 from controlplane.apiserver.admission.policy.params import ParamKinds
 from controlplane.apiserver.admission.policy.source import Held, Source
@@ -36,7 +36,7 @@ class MutatingAdmissionPolicy:
         self._lookup, self._authorizer, self._kinds, self._metrics = lookup, authorizer, kinds, metrics
 
     def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation in _HANDLED and bool(self._source.candidates(attributes)) and not is_exempt(attributes)
+        return attributes.operation in _HANDLED and bool(self._source.candidates(attributes)) and not beyond_policies(attributes)
 
     async def mutate(self, attributes: Attributes) -> None:
         from controlplane.apiserver.admission.policy.revision import revise

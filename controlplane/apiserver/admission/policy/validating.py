@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.apiserver.admission.condition_metrics import ConditionMetrics
 from controlplane.apiserver.admission.interface import Attributes, Lookup, Object
-from controlplane.apiserver.admission.matching import is_exempt
+from controlplane.apiserver.admission.matching import beyond_policies
 from controlplane.apiserver.admission.plugins.base import Validating
 from controlplane.apiserver.admission.policy.metrics import PolicyMetrics
 from controlplane.apiserver.admission.policy.params import ParamKinds
@@ -35,7 +35,7 @@ class ValidatingAdmissionPolicy(Validating):
         self._lookup, self._authorizer, self._kinds, self._metrics = lookup, authorizer, kinds, metrics
 
     def handles(self, attributes: Attributes) -> bool:
-        return bool(self._source.candidates(attributes)) and not is_exempt(attributes)
+        return bool(self._source.candidates(attributes)) and not beyond_policies(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         from controlplane.apiserver.admission.policy.selection import Review
