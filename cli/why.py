@@ -209,7 +209,7 @@ def _show(answers: Sequence["Explanation"], notes: Sequence[str], output: str) -
     width = min(_WIDE, max(_NARROW, columns))
     click.echo(rendering.forest(answers, width) if answers else "nothing is unwell, as far as may be read")
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(rendering.harmless(f"note: {note}"), err=True)
 
 
 def _status(answers: Sequence["Explanation"], asked: bool) -> int:

@@ -1,4 +1,7 @@
-"""Explanations as text for people, and as values for ``-o json``. Called by ``cli.why``."""
+"""Explanations as text for people, and as values for ``-o json``. Called by ``cli.why``.
+
+Logs and events say what whoever wrote them wanted: what would command a terminal is shown, not sent to it.
+"""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,13 +10,16 @@ from typing import Any
 from why.cause import Cause, Explanation, State
 
 _NARROWEST = 40
+# In caret notation, as kubectl does it; wrapping sees to tabs and line breaks.
+_SHOWN = {code: f"^{chr(code ^ 0x40)}" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\v\f\r"}
+_SHOWN |= {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
 MARKS = {State.WELL: "ok", State.WAITING: "waiting", State.UNWELL: "unwell", State.UNKNOWN: "unknown"}
 
 
 def tree(answer: Explanation, width: int = 110) -> str:
     """The tree: causes branch, evidence stands under its cause behind a dot, what to do behind an arrow."""
     head = f"{answer.where}: {answer.summary}"
-    lines = textwrap.wrap(head, width, subsequent_indent="  ")
+    lines = textwrap.wrap(harmless(head), width, subsequent_indent="  ")
     if answer.state is State.WELL and not answer.causes:
         lines.append("nothing is wrong with it")
     return "\n".join([*lines, *_branches(answer.causes, "", width)])
@@ -40,8 +46,13 @@ def _wrapped(text: str, first: str, rest: str, width: int) -> Iterator[str]:
     """Long words, as commands and names are, stay whole."""
     room = max(width, len(rest) + _NARROWEST)
     yield from textwrap.wrap(
-        text, room, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        harmless(text), room, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first.rstrip()]
+
+
+def harmless(text: str) -> str:
+    """The text with its control characters written out."""
+    return text.translate(_SHOWN)
 
 
 def forest(answers: Iterable[Explanation], width: int = 110) -> str:
