@@ -17,4 +17,7 @@ def parse_time(text: str) -> datetime:
     """Read RFC 3339 with or without a fraction (nanoseconds are cut). Raises ValueError otherwise."""
     if "T" not in text or (not text.endswith(("Z", "z")) and text[-6:-5] not in ("+", "-")):
         raise ValueError(f"parsing time {text!r} as RFC 3339")
-    return datetime.fromisoformat(text).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError:  # a time zone moves it past the years that there are
+        raise ValueError(f"parsing time {text!r} as RFC 3339: out of range") from None

@@ -72,8 +72,8 @@ class Cleanup:
     async def _delete_instances(self, name: str) -> Object | None:
         """None when none is left, or the condition that says what went wrong."""
         store = self._instances(name)
-        if store is None:
-            return None
+        if store is None:  # not known here at the moment, which does not mean that there are none
+            return _terminating(True, "InstanceDeletionFailed", "could not list instances: they are not served")
         gate = asyncio.Semaphore(AT_ONCE)
         outcomes = await asyncio.gather(*(self._delete(store, entry, gate) for entry in await self._all(store)))
         if why := next(filter(None, outcomes), ""):

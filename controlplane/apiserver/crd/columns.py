@@ -9,6 +9,7 @@ import orjson
 from apimachinery.jsonpath import JSONPath, PathError
 from apimachinery.times import parse_time
 from controlplane.apiserver.crd.definition import PrinterColumn
+from controlplane.apiserver.crd.structural.go import INT64_MAX, INT64_MIN
 from controlplane.apiserver.kinds.shared.columns import AGE, NAME
 from controlplane.apiserver.registry.printing import human_duration
 from controlplane.apiserver.registry.strategy import Column
@@ -66,7 +67,7 @@ def _cell(kind: str, path: JSONPath | None, obj: Object, now: datetime) -> Any:
         return _since(value, now) if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if kind == "integer" else float(value)
+    return max(INT64_MIN, min(int(value), INT64_MAX)) if kind == "integer" else float(value)
 
 
 def _text(value: Any) -> str:

@@ -80,10 +80,10 @@ def _time(value: Any) -> Any:
         return value
     try:
         moment = datetime.fromisoformat(value if len(value) > 10 else f"{value}T00:00:00+00:00")
-    except ValueError:
+        made = Timestamp()
+        made.FromDatetime(moment)
+    except (ValueError, OverflowError):  # or in a time zone in which it is past the years that there are
         return value
-    made = Timestamp()
-    made.FromDatetime(moment)
     return made
 
 

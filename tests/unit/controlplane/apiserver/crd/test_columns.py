@@ -24,6 +24,8 @@ def cell(kind: str, value: Any) -> Any:
     [
         ("integer", 42, 42),
         ("integer", 3.14, 3),
+        ("integer", 1e308, 2**63 - 1),  # JSON that we write has no larger ones
+        ("integer", -1e20, -(2**63)),
         ("integer", True, None),
         ("integer", "42", None),
         ("number", 42, 42.0),
@@ -38,6 +40,8 @@ def cell(kind: str, value: Any) -> Any:
         ("date", "2026-01-01T12:00:00Z", "12h"),
         ("date", "2026-01-03T00:00:00Z", "<invalid>"),
         ("date", "yesterday", "<unknown>"),
+        ("date", "9999-12-31T23:59:59-14:00", "<unknown>"),  # in no year that there is, seen from here
+        ("date", "0001-01-01T00:00:00+14:00", "<unknown>"),
         ("date", 5, None),
         ("string", None, None),
     ],

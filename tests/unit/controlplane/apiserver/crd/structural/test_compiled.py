@@ -1,6 +1,7 @@
 """A schema at work: unknown fields, metadata, embedded resources, defaults, and what is true of any schema."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -200,7 +201,12 @@ def test_where_resources_are_embedded_is_found_out_once(monkeypatch: pytest.Monk
     """Not again for each of the elements of a list."""
     walked: list[Node] = []
     below = Node.below
-    monkeypatch.setattr(Node, "below", lambda node: walked.append(node) or below(node))
+
+    def seen(node: Node) -> Iterator[Node]:
+        walked.append(node)
+        return below(node)
+
+    monkeypatch.setattr(Node, "below", seen)
     plain = {f"p{at}": {"type": "object", "properties": {"a": TEXT}} for at in range(20)}
     items = {"type": "object", "properties": {**plain, "z": EMBEDDED}}
     schema = of(spec={"type": "object", "properties": {"items": {"type": "array", "items": items}}})
