@@ -270,6 +270,7 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         client, clock, config, given.machine, [config.node_ip], look, recorder, seen, devices.capacity, lambda: devices.fresh
     )
     files, url = _static(given, wanted, workers, pleg)
+    network = _network(given, informers)
     return Parts(
         recorder=recorder,
         informers=informers,
@@ -288,8 +289,8 @@ def assemble(given: Given, group: asyncio.TaskGroup) -> Parts:
         devices=devices,
         pod_resources=_pod_resources(given, wanted, workers, devices, managers, claims),
         lease=NodeLease(client, clock, given.node_name, config.node_lease_duration_seconds),
-        network=_network(given, informers),
-        routes=_routes(given, informers),
+        network=network,
+        routes=_routes(given, informers, network),
         rotator=LogRotator(runtime, clock, pleg.pods, config.container_log_max_size, config.container_log_max_files),
         eviction=eviction,
         images=cleaner,
@@ -582,10 +583,10 @@ def _network(given: Given, informers: InformerFactory) -> PodNetwork:
     return network
 
 
-def _routes(given: Given, informers: InformerFactory) -> PodRoutes | None:
+def _routes(given: Given, informers: InformerFactory, network: PodNetwork) -> PodRoutes | None:
     if given.config.pod_routes != "direct":
         return None
-    routes = PodRoutes(NetlinkRoutes(), given.node_name, given.clock)
+    routes = PodRoutes(NetlinkRoutes(), given.node_name, given.clock, network.set_others)
     nodes = informers.informer(NODES)
     nodes.add_handler(
         on_add=routes.node_changed, on_update=lambda old, new: routes.node_changed(new), on_delete=routes.node_removed

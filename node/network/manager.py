@@ -4,7 +4,7 @@ The kubelet runs one :class:`PodNetwork` and tells it the CIDRs when the Node ob
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from component import logs
@@ -27,13 +27,22 @@ class PodNetwork:
         self._runner = runner
         self._clock = clock
         self._cidrs: tuple[str, ...] = ()
+        self._others: tuple[str, ...] = ()
         self._known = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def set_cidrs(self, cidrs: Sequence[str]) -> None:
         """The ranges this node's pods get their addresses from; they do not change in a node's life."""
         if cidrs and not self._cidrs:
             self._cidrs = tuple(cidrs)
             self._known.set()
+
+    def set_others(self, cidrs: Iterable[str]) -> None:
+        """The ranges of all other nodes' pods, which see the addresses of ours as they are."""
+        others = tuple(sorted(cidrs))
+        if others != self._others:
+            self._others = others
+            self._wake.set()
 
     async def run(self) -> None:
         """Wait for the CIDRs, set everything up, and look after the packet rules until cancelled."""
@@ -48,11 +57,14 @@ class PodNetwork:
         if await asyncio.to_thread(cni_config.write, self._conf_dir, config):
             _log.info("Wrote the pod network's configuration", cidrs=",".join(self._cidrs), folder=str(self._conf_dir))
         while True:
-            await self._clock.sleep(_PERIOD)
+            timer = self._clock.call_later(_PERIOD, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
             await self._masquerade()
 
     async def _masquerade(self) -> None:
+        self._wake.clear()
         try:
-            await masquerade.ensure(self._runner, self._cidrs)
+            await masquerade.ensure(self._runner, self._cidrs, self._others)
         except ProcessError as error:
             _log.warning("Pods cannot reach addresses outside of the cluster", err=error)

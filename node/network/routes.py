@@ -7,7 +7,7 @@ segments need an overlay and are reported, not routed.
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from component import logs
@@ -53,10 +53,13 @@ def wanted(nodes: Iterable[Mapping[str, Any]], me: str) -> dict[str, str]:
 
 
 class PodRoutes:
-    """Keeps the table in line; ``nodes`` answers all Node objects as last seen, ``changed`` is called when they change."""
+    """Keeps the table in line with the Node objects of which it is told; ``told`` gets the pod CIDRs of the other nodes."""
 
-    def __init__(self, table: RouteTable, me: str, clock: Clock) -> None:
+    def __init__(
+        self, table: RouteTable, me: str, clock: Clock, told: Callable[[Collection[str]], None] = lambda cidrs: None
+    ) -> None:
         self._table = table
+        self._told = told
         self._me = me
         self._clock = clock
         self._nodes: dict[str, Mapping[str, Any]] = {}
@@ -83,6 +86,7 @@ class PodRoutes:
     async def reconcile(self) -> None:
         """One comparison; a route that cannot be set does not hold up the others."""
         should, present = wanted(self._nodes.values(), self._me), await self._table.list()
+        self._told(should)
         for destination, gateway in should.items():
             if present.get(destination) != gateway:
                 await self._try(self._table.set(destination, gateway), destination, gateway)

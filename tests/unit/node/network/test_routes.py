@@ -46,7 +46,8 @@ class _Table:
 
 async def test_the_table_follows_the_nodes() -> None:
     table, clock = _Table(), FakeClock()
-    routes = PodRoutes(table, "me", clock)
+    told: list[list[str]] = []
+    routes = PodRoutes(table, "me", clock, lambda cidrs: told.append(list(cidrs)))
     task = asyncio.ensure_future(routes.run())
     await clock.settle()
     assert table.routes == {"10.244.9.0/24": "192.0.2.9"}, "nothing is removed before the nodes are known"
@@ -55,6 +56,7 @@ async def test_the_table_follows_the_nodes() -> None:
         routes.node_changed(node)
     await clock.settle()
     assert table.routes == {"10.244.2.0/24": "192.0.2.2"}
+    assert told[-1] == ["10.244.4.0/24", "10.244.2.0/24"], "pods that no route leads to are pods all the same"
     routes.node_changed(_node("b", "10.244.2.0/24", "192.0.2.22"))
     await clock.settle()
     assert table.routes == {"10.244.2.0/24": "192.0.2.22"}
