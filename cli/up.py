@@ -52,6 +52,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("--cluster-cidr", str, "Range of pod addresses [default: 10.244.0.0/16]."),
     ("--cluster-domain", str, "DNS domain of the cluster [default: cluster.local]."),
     ("--bridge", str, "Name of the pod bridge [default: cni0]."),
+    ("--pod-routes", click.Choice(["none", "direct"]), "Route to the pods of nodes that join, on one segment [default: none]."),
     ("--cni-bin-dir", str, "Folder of the CNI plugins [default: /usr/lib/cni]."),
     ("--v", int, "Verbosity of the daemons' logs [default: 2]."),
 )

@@ -156,6 +156,7 @@ def kubelet_flags(layout: Layout, settings: Settings, endpoint: str) -> list[str
         f"--cluster-dns={settings.dns_ip}",
         f"--cni-conf-dir={settings.cni_conf_dir or layout.cni_conf}",
         f"--cni-bridge={settings.bridge}",
+        f"--pod-routes={settings.pod_routes}",
         # On a machine with other work a disk may well be nine tenths full; and images that were imported by hand cannot be
         # pulled again, so none is removed before the disk is as good as full.
         "--eviction-hard=memory.available<100Mi,nodefs.available<5%,imagefs.available<5%,nodefs.inodesFree<5%",

@@ -37,6 +37,7 @@ class Settings:
     cluster_cidr: str = "10.244.0.0/16"
     cluster_domain: str = "cluster.local"
     bridge: str = "cni0"
+    pod_routes: str = "none"  # or "direct"
     cni_bin_dir: str = "/usr/lib/cni"
     cni_conf_dir: str = ""  # where a runtime of somebody else's looks for pod networks; ours looks in the data directory
     storage: str = "sqlite"  # or "etcd": a private one, unless there are servers

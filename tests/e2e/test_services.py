@@ -1,11 +1,9 @@
 """Services as their users meet them: what answers where, and when it stops, on real pods."""
 
-import contextlib
 import json
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,16 +42,6 @@ def answers(cluster: Cluster, url: str) -> str:
     """The page, or ``refused``, or curl's exit code."""
     done = cluster.run("curl", "--silent", "--max-time", "2", url, check=False)
     return done.stdout if done.returncode == 0 else {7: REFUSED}.get(done.returncode, f"curl: {done.returncode}")
-
-
-def inside_pod(cluster: Cluster, namespace: str, name: str) -> list[str]:
-    """The beginning of a command line that runs in the pod's network: its image has no client that could ask."""
-    uid = cluster.get("pod", name, "-n", namespace)["metadata"]["uid"]
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if uid in (entry / "cgroup").read_text():
-                return ["nsenter", f"--net=/proc/{entry.name}/ns/net", "--"]
-    raise AssertionError(f"no process of pod {name}")
 
 
 def deployed(cluster: Cluster, namespace: str, **how: Any) -> str:
@@ -96,7 +84,7 @@ def test_session_affinity_sends_a_client_to_one_pod(cluster: Cluster, namespace:
 def test_a_pod_reaches_itself_and_the_api_through_services(cluster: Cluster, namespace: str) -> None:
     ip = deployed(cluster, namespace, replicas=1)
     name = cluster.get("pods", "-n", namespace, "-l", "app=web")["items"][0]["metadata"]["name"]
-    pod_network = inside_pod(cluster, namespace, name)
+    pod_network = cluster.inside_pod(name, namespace)
     page = cluster.run(*pod_network, "curl", "--silent", "--max-time", "3", f"http://{ip}/").stdout
     assert name in page
     api = spec(cluster, "default", "kubernetes")["clusterIP"]
@@ -142,7 +130,7 @@ def test_udp_answers_and_moves_to_the_next_pod(cluster: Cluster, namespace: str)
         made["metadata"]["labels"] = {"role": "echo"}
         cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(made))
         cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "-n", namespace, "--timeout=30s")
-        server = subprocess.Popen([*inside_pod(cluster, namespace, name), sys.executable, "-c", _ANSWER_UDP, name])
+        server = subprocess.Popen([*cluster.inside_pod(name, namespace), sys.executable, "-c", _ANSWER_UDP, name])
         try:
             eventually(lambda name=name: asked() == name)
             cluster.kubectl("delete", "pod", name, "-n", namespace, "--timeout=30s")
