@@ -29,10 +29,17 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Each field as (number, wire type, value); values of length-delimited and fixed fields are bytes."""
+    """Each field as (number, wire type, value); values of length-delimited and fixed fields are bytes.
+
+    Nearly all tags and most lengths are one byte, which is read here: a call for each would be half of the cost.
+    """
     position, end = 0, len(data)
     while position < end:
-        tag, position = read_varint(data, position)
+        tag = data[position]
+        if tag < 0x80:
+            position += 1
+        else:
+            tag, position = read_varint(data, position)
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise ValueError("proto: illegal tag 0")
@@ -41,7 +48,10 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
             yield number, wire, value
             continue
         if wire == BYTES:
-            size, position = read_varint(data, position)
+            if position < end and (size := data[position]) < 0x80:
+                position += 1
+            else:
+                size, position = read_varint(data, position)
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
         else:

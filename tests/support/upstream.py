@@ -117,6 +117,10 @@ async def _ready(server: TestServer, process: asyncio.subprocess.Process, log: P
         while True:
             assert process.returncode is None, log.read_text()[-2000:]
             with contextlib.suppress(aiohttp.ClientError):
-                if (await server.request("GET", "/readyz")).status == 200:
+                # it is ready a moment before it has made the namespace
+                if [(await server.request("GET", path)).status for path in ("/readyz", "/api/v1/namespaces/default")] == [
+                    200,
+                    200,
+                ]:
                     return
             await asyncio.sleep(0.1)

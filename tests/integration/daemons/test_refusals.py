@@ -83,7 +83,6 @@ CASES = [
     Case("controller-manager", MANAGER + " --tls-cert-file={pki}/ca.crt", 2, "--tls-private-key-file go together"),
     Case("kubelet", KUBELET + " --config={garbage}", 2, "kubelet configuration: not a mapping"),
     Case("kubelet", KUBELET + " --node-ip=abc", 2, "--node-ip: 'abc'"),
-    Case("proxy", PROXY + " --proxy-mode=ipvs", 2, "--proxy-mode: the ipvs mode is not implemented"),
     Case("proxy", PROXY + " --metrics-bind-address=a:b", 2, "--metrics-bind-address: 'a:b'"),
     Case("proxy", PROXY + " --metrics-bind-address=127.0.0.1:{busy}", 1, "cannot listen on 127.0.0.1:{busy}"),
 ]
