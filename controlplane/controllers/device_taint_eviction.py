@@ -59,9 +59,7 @@ class DeviceTaintEvictionController:
         self._evicted: Counter[str] = Counter()  # pods that went, by the uid of a rule
         self._loop = Loop(self.name, self.reconcile, env, workers)
         self._rules_loop = Loop(f"{self.name}-rules", self.tell_rule, env, workers=1)
-        self._claims.add_handler(
-            on_add=self._claim_changed, on_update=lambda old, new: self._claim_changed(new), on_delete=self._claim_gone
-        )
+        self._claims.add_handler(on_add=self._claim_changed, on_update=self._claim_updated, on_delete=self._claim_gone)
         self._slices.add_handler(on_add=self._slice_changed, on_update=lambda old, new: self._slice_changed(new))
 
     async def run(self) -> None:
@@ -98,12 +96,21 @@ class DeviceTaintEvictionController:
     def _claim_changed(self, claim: Object) -> None:
         if claims.consumers_of(claim):
             self._loop.add_object(claim)
-            for rule in self._rules_now():
-                if any(device_taints.selects(rule, *claims.pool_key(result)) for result in claims.results_of(claim)):
-                    self._rules_loop.add_object(rule)
+            self._tell_rules_of(claim)
+
+    def _tell_rules_of(self, claim: Object) -> None:
+        for rule in self._rules_now():
+            if any(device_taints.selects(rule, *claims.pool_key(result)) for result in claims.results_of(claim)):
+                self._rules_loop.add_object(rule)
+
+    def _claim_updated(self, old: Object, new: Object) -> None:
+        if not claims.consumers_of(new) and claims.consumers_of(old):  # nobody is left who would have to go
+            self._tell_rules_of(old)
+        self._claim_changed(new)
 
     def _claim_gone(self, claim: Object) -> None:
         self._first_seen.pop(uid_of(claim), None)
+        self._tell_rules_of(claim)
 
     def _slice_changed(self, changed: Object) -> None:
         if any(device.get("taints") for device in (changed.get("spec") or {}).get("devices") or ()):

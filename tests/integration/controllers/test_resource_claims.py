@@ -10,6 +10,7 @@ from apimachinery.objects import claims
 from apimachinery.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from client.rest import Client
 from component.features import from_flag
+from controlplane.controllers import device_taint_eviction
 from tests.support.apiserver import running_apiserver
 from tests.support.control_plane import control_plane, eventually
 
@@ -217,3 +218,27 @@ async def test_a_rule_evicts_and_tells_of_it() -> None:
 
         await eventually(leaving)
         assert (await eventually(lambda: told("out")))["reason"] in ("PodsPendingEviction", "Completed", "NotStarted")
+
+
+async def test_a_rule_hears_of_pods_that_went_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_taint_eviction, "PERIOD_SECONDS", 0.0)
+    flags = ("--feature-gates=DRADeviceTaintRules=true",)
+    served = {"resource.k8s.io/v1beta2": "true"}
+    async with (
+        running_apiserver(features=from_flag({"DRADeviceTaintRules": "true"}), runtime_config=served) as server,
+        control_plane(server, flags, schedule=False, controllers=CONTROLLERS) as client,
+    ):
+        await client.create(RESOURCE_CLAIMS, claim("held"))
+        user = await client.create(PODS, pod("p", {"name": "mine", "resourceClaimName": "held"}, nodeName="node-1"))
+        await allocate(client, "held", user, tolerations=[{"operator": "Exists", "tolerationSeconds": 3600}])
+        spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "hot", "effect": "NoExecute"}}
+        rule = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": spec}
+        await client.create(DEVICE_TAINT_RULES, rule)
+
+        async def tells(reason: str) -> bool:
+            found = get_condition(await client.get(DEVICE_TAINT_RULES, "r"), "EvictionInProgress")
+            return found is not None and found["reason"] == reason
+
+        await eventually(lambda: tells("PodsPendingEviction"))
+        await client.delete(PODS, "p", "default")
+        await eventually(lambda: tells("NotStarted"))
