@@ -124,7 +124,8 @@ class Responder:
         if below is None:
             if labels[-1:] != ("arpa",) or not self.ready or (answer := self._answers.reverse(query, labels)) is None:
                 return None
-            self._keep(query, answer, (reverse_address(labels), ""))
+            if answer.counts[0]:
+                self._keep(query, answer, (reverse_address(labels), ""))
             return answer
         if not self.ready:
             return wire.Encoded(wire.RA | wire.SERVFAIL)

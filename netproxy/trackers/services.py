@@ -74,7 +74,12 @@ def key_of(obj: Mapping[str, Any]) -> str:
 
 
 def family_of(address: str) -> Family | None:
-    """None for what is no address: a packet filter would ask DNS for it, or refuse all rules because of it."""
+    """None for what is no address: a packet filter would ask DNS for it, or refuse all rules because of it.
+
+    Nor is an address with a zone: behind the percent sign Python takes whatever there is, lines of rules too.
+    """
+    if "%" in address:
+        return None
     try:
         return "IPv6" if ipaddress.ip_address(address).version == 6 else "IPv4"
     except ValueError:
@@ -134,6 +139,8 @@ def _source_ranges(obj: Object, family: Family) -> tuple[str, ...]:
     """Valid ranges of the family; a range of everything restricts nothing."""
     ranges = []
     for text in questions.spec_of(obj).get("loadBalancerSourceRanges") or ():
+        if family_of(str(text).strip().partition("/")[0]) is None:
+            continue
         try:
             network = ipaddress.ip_network(str(text).strip(), strict=False)
         except ValueError:

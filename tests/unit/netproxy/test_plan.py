@@ -128,6 +128,20 @@ def test_each_family_sees_its_own_half_of_a_dual_stack_service_in_one_spelling()
     assert parse_slice(slice_of_six, NODE) == ()
 
 
+def test_what_stands_behind_the_zone_of_an_address_reaches_no_rules() -> None:
+    line = "%x\nadd rule ip6 kube-proxy services accept"
+    spec = {
+        "type": "LoadBalancer",
+        "externalIPs": ["2001:db8::1" + line],
+        "status_ips": ["2001:db8::2" + line],
+        "loadBalancerSourceRanges": ["2001:db8::3%x y/128", "2001:db8::/64"],
+    }
+    (found,) = service_ports(service(clusterIPs=["10.96.0.10", "fd00:10:96::a"], **spec), "IPv6")
+    assert (found.external_ips, found.load_balancer_ips, found.source_ranges) == ((), (), ("2001:db8::/64",))
+    assert service_ports(service(ip="fd00::1" + line), "IPv6") == ()
+    assert not any(endpoints for _, endpoints in parse_slice(endpoint_slice([endpoint("fd00::2" + line)]), NODE, "IPv6"))
+
+
 RANGES: dict[str, tuple[list[str], tuple[str, ...], tuple[str, ...]]] = {
     "none": ([], (), ()),
     "primary": (["primary"], ("primary",), ("primary",)),

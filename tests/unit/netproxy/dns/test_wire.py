@@ -135,3 +135,11 @@ def test_a_question_with_much_beside_it_is_not_read(monkeypatch: pytest.MonkeyPa
         with pytest.raises(wire.Unanswerable) as refused:
             wire.parse(data)
         assert refused.value.reply[3] & 15 == wire.FORMERR
+
+
+def test_questions_without_an_answer_push_no_other_out() -> None:
+    zone = Zone(service("web", "10.96.0.20"))
+    for kind in range(1000, 1100):
+        for name in ("20.0.96.10.in-addr.arpa", NAME):
+            zone.responder.respond(sent(name, f"TYPE{kind}"), UDP)
+    assert not zone.responder._kept
