@@ -127,7 +127,7 @@ async def _asked(api: str, ask: Callable[[], Awaitable[list[Object]]]) -> list[O
 def _read(api: str, read: Callable[[], Value]) -> Value:
     try:
         return read()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise FiguresError(_unable(api, f"its answer cannot be read: {error}")) from error
 
 

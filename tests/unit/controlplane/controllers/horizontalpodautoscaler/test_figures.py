@@ -20,6 +20,7 @@ EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/q"
 AT, WHEN = "2026-01-01T12:00:00Z", datetime(2026, 1, 1, 12, tzinfo=UTC)
 APP = labels.parse("app=web")
 METRIC = {"name": "q"}
+ENDLESS = {"describedObject": {"name": "a"}, "timestamp": AT, "value": "1", "windowSeconds": 1 << 60}
 GONE = failure(errors.StatusError(errors.make_status(404, "NotFound", "the server could not find the requested resource")))
 
 
@@ -95,6 +96,14 @@ Ask = Callable[[Figures], Awaitable[Any]]
             lambda f: f.resource("cpu", "ns", APP),
             {PODS: Reply(body={"items": [pod_metrics("a", used("x", cpu="much"))]})},
             "unable to fetch metrics from resource metrics API: its answer cannot be read",
+        ),
+        (
+            lambda f: f.of_pods(METRIC, "ns", APP),
+            {
+                GROUP: Reply(body={"versions": [{"version": "v1beta1"}]}),
+                f"{GROUP}/v1beta1/namespaces/ns/pods/*/q": Reply(body={"items": [ENDLESS]}),
+            },
+            "custom metrics API: its answer cannot be read",
         ),
         (
             lambda f: f.of_pods(METRIC, "ns", APP),
