@@ -37,6 +37,7 @@ from controlplane.apiserver.admission.plugins.persistent_volume_claim_resize imp
 from controlplane.apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from controlplane.apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
 from controlplane.apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
+from controlplane.apiserver.admission.plugins.policy_parameters import PolicyParameters
 from controlplane.apiserver.admission.plugins.priority import Priority
 from controlplane.apiserver.admission.plugins.resource_quota import ResourceQuota
 from controlplane.apiserver.admission.plugins.role_escalation import RoleEscalation
@@ -218,9 +219,11 @@ def chosen(enabled: Iterable[str] = (), disabled: Iterable[str] = ()) -> frozens
 def plugins(tools: Tools, names: frozenset[str] | None = None) -> list[Plugin]:
     """The plugins by these names (the default set if None), in the order in which they see a write.
 
-    RoleEscalation and DeviceAdminAccess are no choice: upstream has them in the registries of their kinds.
+    RoleEscalation, DeviceAdminAccess and PolicyParameters are no choice: upstream has them in the registries of their kinds.
     """
     wanted = chosen() if names is None else names
     made = [entry.make(tools) for entry in CATALOG if entry.name in wanted]
     made[:0] = [RoleEscalation(tools.lookup, tools.authorizer, tools.listing), DeviceAdminAccess(tools.lookup)]
+    if tools.policies is not None:
+        made.insert(2, PolicyParameters(tools.lookup, tools.authorizer, tools.policies.kinds))
     return made

@@ -23,7 +23,7 @@ class Parameters:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.namespaced = store.info.namespaced
+        self.namespaced, self.resource = store.info.namespaced, store.info.gvr.resource
 
     async def get(self, namespace: str, name: str) -> Object | None:
         key = self._store.key(namespace, name)
