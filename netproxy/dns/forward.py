@@ -32,12 +32,12 @@ class BusyError(Exception):
 
 
 class _Resolver:
-    """One resolver and how it has done lately."""
+    """One resolver and how it has done lately. ``tried`` is higher for one that was asked later."""
 
-    __slots__ = ("address", "failures", "looped", "trying")
+    __slots__ = ("address", "failures", "looped", "tried", "trying")
 
     def __init__(self, address: Address) -> None:
-        self.address, self.failures, self.trying, self.looped = address, 0, 0, False
+        self.address, self.failures, self.tried, self.trying, self.looped = address, 0, 0, 0, False
 
     @property
     def down(self) -> bool:
@@ -57,6 +57,7 @@ class Forwarder:
         self._most, self._concurrent = most, concurrent
         self._clock, self._metrics = clock, metrics
         self._groups: Groups = {ROOT: []}
+        self._attempts = 0
         self._waiting: dict[bytes, asyncio.Task[Aged]] = {}
 
     @property
@@ -154,6 +155,8 @@ class Forwarder:
     async def _attempt(self, resolver: _Resolver, query: wire.Query, seconds: float) -> wire.Encoded | None:
         began = self._clock.monotonic()
         to = str(resolver.address)
+        self._attempts += 1
+        resolver.tried = self._attempts
         resolver.trying += 1
         try:
             message = await upstream.exchange(resolver.address, query, seconds)
@@ -195,7 +198,8 @@ def _asked(group: Iterable[_Resolver]) -> list[Address]:
 def _order(group: Iterable[_Resolver]) -> list[_Resolver]:
     usable = [each for each in group if not each.looped]
     up = [each for each in usable if not each.down]
-    idle = [each for each in usable if each.down and not each.trying]
+    # each in its turn: else the one that answers again is never found behind one that does not
+    idle = sorted((each for each in usable if each.down and not each.trying), key=lambda each: each.tried)
     return up + (idle if up else idle[:1])
 
 

@@ -183,6 +183,18 @@ async def test_without_an_answer_the_client_hears_servfail_and_others_do_not_wai
         assert texts(await ask(zone, "again.example.com"))
 
 
+async def test_when_all_were_silent_each_is_tried_in_turn() -> None:
+    zone = Zone()
+    async with resolver(lambda _: []) as first, resolver(lambda _: []) as second:
+        zone.forwarder.use([first.address, second.address])
+        for number in range(3):
+            await ask(zone, f"{number}.example.com")
+        second.script = answering("192.0.2.1")
+        answers = [await ask(zone, f"again{number}.example.com") for number in range(2)]
+        assert texts(answers[1])
+        assert texts(await ask(zone, "since.example.com"))
+
+
 async def test_more_questions_than_may_wait_are_refused() -> None:
     zone = Zone()
     async with resolver(lambda _: []) as silent:
