@@ -19,7 +19,12 @@ Checker = Callable[[Any], bool]
 
 
 def compiled(node: Node) -> Checker:
-    """A function that says whether a value fulfils ``node``, the types of its lists included."""
+    """A function that says whether a value fulfils ``node``, the types of its lists included. The node keeps it as ``quick``."""
+    node.quick = _checker(node)
+    return node.quick
+
+
+def _checker(node: Node) -> Checker:
     checks = [*_types(node), *_text(node), *_number(node), *_list(node), *_object(node), *_combined(node)]
     if node.enum:
         checks.append(lambda value: any(is_choice(value, choice) for choice in node.enum))

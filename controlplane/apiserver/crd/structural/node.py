@@ -5,7 +5,7 @@ what to prune, to default and to refuse. What stands under ``allOf``, ``anyOf``,
 may say nothing of types and defaults (``structuralness``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,7 @@ class Node:
     one_of: "tuple[Node, ...]" = ()
     not_: "Node | None" = None
     source: Object = field(default_factory=dict, repr=False)  # the JSON it was read from
+    quick: Callable[[Any], bool] | None = field(default=None, init=False, repr=False)  # what ``fast`` has made of it
     _embeds: bool | None = field(default=None, init=False, repr=False)
 
     @property

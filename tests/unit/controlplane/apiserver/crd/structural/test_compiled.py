@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from apimachinery.schema.types import ListSchema, MapSchema, ScalarSchema, StructSchema
-from controlplane.apiserver.crd.structural import Structural, UnsupportedSchemaError, compile_structural, defaulting, pruning
+from controlplane.apiserver.crd.structural import (
+    Structural,
+    UnsupportedSchemaError,
+    compile_structural,
+    defaulting,
+    pruning,
+    values,
+)
 from controlplane.apiserver.crd.structural.node import Node, read
 from tests.unit.controlplane.apiserver.crd.structural.schemas import SCHEMAS, VALUES, Object
 
@@ -212,3 +219,25 @@ def test_where_resources_are_embedded_is_found_out_once(monkeypatch: pytest.Monk
     schema = of(spec={"type": "object", "properties": {"items": {"type": "array", "items": items}}})
     schema.normalize(resource(spec={"items": [{"p1": {"a": "x"}}] * 100}))
     assert len(walked) == len(set(map(id, walked)))
+
+
+@pytest.mark.parametrize("wrong", [1, 30_000])
+@pytest.mark.parametrize("many", [list, dict])
+def test_of_a_very_long_list_or_map_enough_is_told(wrong: int, many: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are looked for where something is wrong, and no longer than anybody would read."""
+    walked = 0
+    slow = values._validate
+
+    def counted(*given: Any, **more: Any) -> values.Result:
+        nonlocal walked
+        walked += 1
+        return slow(*given, **more)
+
+    monkeypatch.setattr(values, "_validate", counted)
+    kind = {"type": "array", "items": TEXT} if many is list else {"type": "object", "additionalProperties": TEXT}
+    held = ["x"] * 30_000 + [1] * wrong
+    sent = held if many is list else {f"k{at}": each for at, each in enumerate(held)}
+    found = of(spec=kind).validate(resource(spec=sent))
+    assert len(found) == min(wrong, values.MANY)
+    assert str(found[0]).startswith("spec[30000]: " if many is list else "spec.k30000: ")
+    assert walked <= len(found) + 10
