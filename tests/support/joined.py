@@ -94,6 +94,11 @@ def _machine(cluster: Cluster) -> Iterator[str]:
         _ip(*inside, "route", "add", "default", "via", GATEWAY, "dev", "eth0")
         yield name
     finally:
+        # A cable that goes with this end takes the first machine's address along, and `down` would ask nobody until it gives up.
+        back = (("eth0", "down"), ("eth0", "name", "uplink"), ("uplink", "netns", cluster.namespace))
+        for words in back:
+            subprocess.run(["ip", "-n", name, "link", "set", *words], check=False, capture_output=True)
+        subprocess.run(["ip", "-n", cluster.namespace, "link", "set", "uplink", "up"], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
