@@ -27,7 +27,10 @@ def compiled(node: Node) -> Checker:
 def _checker(node: Node) -> Checker:
     checks = [*_types(node), *_text(node), *_number(node), *_list(node), *_object(node), *_combined(node)]
     if node.enum:
-        checks.append(lambda value: any(is_choice(value, choice) for choice in node.enum))
+        texts = frozenset(choice for choice in node.enum if type(choice) is str)
+        checks.append(
+            lambda value: value in texts if type(value) is str else any(is_choice(value, choice) for choice in node.enum)
+        )
     kind, rest = _plain_type(node), tuple(checks)
     nullable = node.nullable and not node.enum
     if kind is not None and not rest:

@@ -227,3 +227,11 @@ def test_many_wrong_elements_are_not_compared_with_each_other() -> None:
         result.add(fieldpath.invalid(f"l[{position}]", Counting("x"), "is wrong"))
     assert len(result.errors) == 1000
     assert compared <= 1000
+
+
+def test_a_text_is_looked_up_among_its_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not compared with each of them, in each element of a list."""
+    monkeypatch.setattr(fast, "is_choice", None)
+    fits = fast.compiled(read({"type": "array", "items": {"type": "string", "enum": [f"v{at}" for at in range(1000)]}}))
+    assert fits(["v999"] * 1000)
+    assert not fits(["v1000"])
