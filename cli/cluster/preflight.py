@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import click
@@ -22,6 +23,8 @@ PROGRAMS = {
 }
 FILES = {"/bin/busybox": "busybox-static", "/usr/bin/catatonit": "catatonit"}
 SPACE = 200 << 20
+PATIENCE = 5.0
+"""Seconds that a port may stay taken: who was killed holds its ports until its last thread has ended."""
 MODULES = ("overlay", "br_netfilter", "nf_conntrack", "nf_nat", "xt_comment", "xt_statistic", "xt_recent")
 SYSCTLS = {"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"}
 
@@ -47,7 +50,10 @@ def check(settings: Settings, data_dir: Path, own_containerd: bool, runs_already
     if not is_local(settings.node_ip):
         findings.append(f"{settings.node_ip} is not an address of this machine (ip address): choose another --node-ip")
     if not runs_already:
-        findings += [*busy_ports(settings), *little_space(data_dir)]
+        deadline = time.monotonic() + PATIENCE
+        while (busy := busy_ports(settings)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        findings += [*busy, *little_space(data_dir)]
     if findings:
         raise click.ClickException("this machine is not ready:\n" + "\n".join(f"  - {finding}" for finding in findings))
 

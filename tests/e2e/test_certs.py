@@ -39,7 +39,7 @@ def test_all_certificates_are_renewed_under_a_running_cluster(cluster: Cluster, 
     pids = cluster.processes()
     old = parse(before["apiserver"])
     assert "kubelet-client" in cluster.pybernetes("certs check-expiration")
-    assert cluster.pybernetes("certs renew", "all").count(" renewed\n") == 10
+    assert cluster.pybernetes("certs renew", "all").count(" renewed\n") == 11
     for name, port in {"apiserver": 6443, "kubelet": 10250, "control": 10257}.items():
         becomes(lambda name=name, port=port: shown(cluster, port) == file(cluster, name) != before[name])  # type: ignore[misc]
     assert parse(shown(cluster, 6443)).dns_names == old.dns_names

@@ -2,7 +2,7 @@
 and what nobody touched was never restarted.
 
 The short form runs with the other tests; the long one by hand: ``CHAOS_SECONDS=300 pytest tests/e2e/test_chaos.py``.
-``CHAOS_SEED`` repeats a run's choices (not its timing).
+``CHAOS_SEED`` makes other choices; a run is repeated by its seed (not its timing).
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tests.support.leftovers import counted, leftovers, marked_processes, servic
 from tests.support.manifests import web
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "10"))
-SEED = int(os.environ.get("CHAOS_SEED", random.randrange(10_000)))
+SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTS = ("node", "node", "containerd", "containerd", "apiserver", "control", "everything")
 NAMESPACE = "chaos"
 DRIVER = {

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import socket
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,12 +38,19 @@ def test_a_machine_that_is_ready_passes(tmp_path: Path) -> None:
     check(FREE, tmp_path)
 
 
-def test_a_taken_port_is_named_with_its_flag(tmp_path: Path) -> None:
+def test_a_taken_port_is_named_with_its_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "PATIENCE", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(click.ClickException, match=rf"port {port} is taken.*--kubelet-port"):
             check(replace(FREE, kubelet_port=port), tmp_path)
         check(replace(FREE, kubelet_port=port), tmp_path, runs_already=True)
+
+
+def test_a_port_of_who_is_just_dying_is_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        threading.Timer(0.3, taken.close).start()
+        check(replace(FREE, kubelet_port=taken.getsockname()[1]), tmp_path)
 
 
 @pytest.mark.parametrize(("field", "flag"), [("node_ip", "--node-ip"), ("bind_address", "--bind-address")])

@@ -20,7 +20,7 @@ from component import serving, tls, x509
 from component.client_certificates import Authorities, UntrustedCertificateError
 from component.dynamic_certificates import CaBundle, Files, NamedPair, ServingCertificates, parse_named_pair
 
-NOW = datetime.now(UTC)
+NOW = datetime.now(UTC) + timedelta(hours=12)  # a moment in the life of what is issued while these tests run
 
 
 @pytest.fixture(scope="module")
