@@ -25,7 +25,7 @@ from client.credentials import Credentials
 from client.transport import ssl_context
 from component.clock import Clock, RealClock
 from component.tls import TlsFileError
-from controlplane.apiserver import call_failures
+from controlplane.apiserver import call_answers, call_failures
 
 Object = dict[str, Any]
 Lookup = Callable[[str, str, str], Awaitable[Object | None]]
@@ -245,7 +245,10 @@ class HookClients:
         ) as answer:
             if not 200 <= answer.status <= 206:
                 raise HookError(call_failures.of_answer(answer.status), answer.status)
-            return await _bounded(answer, limit)
+            try:
+                return await call_answers.read(answer, limit)
+            except call_answers.TooLargeError as problem:
+                raise HookError(str(problem)) from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -296,13 +299,3 @@ async def _context(config: ClientConfig, credentials: Credentials) -> ssl.SSLCon
 
 async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
     context.trace_request_ctx.reused = True
-
-
-async def _bounded(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    pieces, size = [], 0
-    async for piece in answer.content.iter_any():
-        size += len(piece)
-        if size > limit:
-            raise HookError(f"the answer is larger than {limit} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)

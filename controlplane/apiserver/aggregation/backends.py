@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from component import logs, tls
-from controlplane.apiserver import call_failures
+from controlplane.apiserver import call_answers, call_failures
 from controlplane.apiserver.aggregation.identity import identity_headers
 from controlplane.apiserver.aggregation.registered import Registered, ServiceReference
 from controlplane.apiserver.authentication.interface import UserInfo
@@ -88,7 +88,7 @@ class Backends:
                 server_hostname=backend.server_name,
                 allow_redirects=False,
             ) as answer:
-                body = await _bounded(answer, limit) if limit else b""
+                body = await call_answers.read(answer, limit) if limit else b""
                 return Fetched(answer.status, answer.headers.get("ETag", ""), body)
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             why = call_failures.of_exchange(problem, backend.host, backend.port, backend.server_name)
@@ -147,13 +147,3 @@ class Backends:
     def _stamp(self) -> _Stamp:
         files = (self._certificate, self._key)
         return tuple((found.st_mtime_ns, found.st_ino) for found in (os.stat(file) for file in files if file is not None))
-
-
-async def _bounded(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    pieces, size = [], 0
-    async for piece in answer.content.iter_any():
-        size += len(piece)
-        if size > limit:
-            raise ValueError(f"the answer is larger than {limit} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)

@@ -11,6 +11,7 @@ from typing import Any
 
 from apimachinery.codecs import json
 from component import logs
+from controlplane.apiserver import call_answers
 from controlplane.apiserver.authentication.claims import Mapper
 from controlplane.apiserver.authentication.distributed_claims import FetchToken, expanded
 from controlplane.apiserver.authentication.interface import AuthenticationFailed, Credentials, UserInfo
@@ -205,11 +206,9 @@ async def _get(url: str, authority: str, headers: Mapping[str, str]) -> bytes:
         ):
             if answer.status != 200:
                 raise ValueError(f"{url} answers {answer.status}")
-            data = bytearray()
-            async for piece in answer.content.iter_any():
-                data += piece
-                if len(data) > _MOST_BYTES:
-                    raise ValueError(f"{url} answers more than {_MOST_BYTES} bytes")
-            return bytes(data)
+            try:
+                return await call_answers.read(answer, _MOST_BYTES)
+            except call_answers.TooLargeError:
+                raise ValueError(f"{url} answers more than {_MOST_BYTES} bytes") from None
     except aiohttp.ClientError as problem:
         raise OSError(str(problem)) from None

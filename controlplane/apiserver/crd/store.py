@@ -8,7 +8,7 @@ is renaming, or by asking the webhook (``conversion``), and remembered; watchers
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import orjson
 
@@ -16,7 +16,7 @@ from apimachinery.errors import StatusError
 from controlplane.apiserver.crd.conversion import Converter, Memory
 from controlplane.apiserver.crd.strategy import CustomResourceStrategy
 from controlplane.apiserver.registry import naming
-from controlplane.apiserver.registry.entries import PlainEntry
+from controlplane.apiserver.registry.entries import LazyEntries, PlainEntry
 from controlplane.apiserver.registry.store import Store
 from controlplane.apiserver.storage import frames
 from controlplane.apiserver.storage.encoding import StoredEntry, head_of
@@ -102,6 +102,12 @@ class CustomStore(Store):
     def is_current(self, entry: Entry) -> bool:
         return entry.body.startswith(self._stored_begins)
 
+    def _renamed(self, entry: Entry) -> Entry:
+        """The entry in this version, where a converter needs nobody else's help or has no work."""
+        made = self.ready(entry)
+        assert made is not None
+        return made
+
     def ready(self, entry: Entry) -> Entry | None:
         """The entry in this version, when that needs nobody else's help."""
         body = entry.body
@@ -159,7 +165,7 @@ class CustomStore(Store):
         if self._versions.converter.asks and not native:
             entries: Sequence[Entry] = await self.all_shown(found.entries)
         else:
-            entries = _Lazy(found.entries, self.ready)
+            entries = LazyEntries(found.entries, self._renamed)
         rest = found.rest and self._rest(found.rest)
         memo = found.memo and _VersionMemo(found.memo, self._own)
         return replace(found, entries=entries, rest=rest, memo=memo, made=not (native or all(map(self._is_alike, heads))))
@@ -243,32 +249,6 @@ class _ShownFrame:
 
     def form(self, name: str, make: Callable[[WatchFrame], bytes]) -> bytes:
         return self._frame.form(f"{name} of {self._version}", lambda _: make(self))
-
-
-class _Lazy(Sequence[Entry]):
-    """Each entry is made when it is looked at."""
-
-    def __init__(self, entries: Sequence[Entry], make: Callable[[Entry], Entry | None]) -> None:
-        self._entries, self._make = entries, make
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
-
-    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
-        if isinstance(at, slice):
-            return [self._made(entry) for entry in self._entries[at]]
-        return self._made(self._entries[at])
-
-    def _made(self, entry: Entry) -> Entry:
-        made = self._make(entry)
-        assert made is not None
-        return made
 
 
 class _ShownWatch:

@@ -4,9 +4,9 @@ Wraps entries and watches of the stored resource; costs a decode and an encode, 
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import overload
+from functools import partial
 
-from controlplane.apiserver.registry.entries import PlainEntry
+from controlplane.apiserver.registry.entries import LazyEntries, PlainEntry
 from controlplane.apiserver.registry.strategy import Strategy
 from controlplane.apiserver.storage.frames import Frame
 from controlplane.apiserver.storage.interface import Entry, ListResult, PushedWatch, Watch, WatchFrame
@@ -19,33 +19,14 @@ def converted(entry: Entry, strategy: Strategy) -> Entry:
     return PlainEntry(entry.key, entry.revision, strategy.from_stored(entry.decode()))
 
 
-class _ConvertedEntries(Sequence[Entry]):
-    """Each is converted when it is looked at: a long list is never held in a second form."""
-
-    def __init__(self, entries: Sequence[Entry], strategy: Strategy) -> None:
-        self._entries, self._strategy = entries, strategy
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
-
-    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
-        if isinstance(at, slice):
-            return [converted(entry, self._strategy) for entry in self._entries[at]]
-        return converted(self._entries[at], self._strategy)
-
-
 def converted_list(found: ListResult, strategy: Strategy) -> ListResult:
     """The list in the strategy's own version."""
     rest = found.rest
-    more = None if rest is None else (_ConvertedEntries(part, strategy) async for part in rest)
-    entries = _ConvertedEntries(found.entries, strategy)
-    return ListResult(entries, found.revision, found.continue_token, found.remaining, rest=more, made=True)
+    convert = partial(converted, strategy=strategy)
+    more = None if rest is None else (LazyEntries(part, convert) async for part in rest)
+    return ListResult(
+        LazyEntries(found.entries, convert), found.revision, found.continue_token, found.remaining, rest=more, made=True
+    )
 
 
 class _ConvertedWatch:

@@ -1,6 +1,7 @@
 """Entries that are not (yet) in the store: answers to dry runs, converted versions, the last state of what was removed."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import orjson
 
@@ -32,6 +33,27 @@ class PlainEntry:
     def decode(self) -> Object:
         obj: Object = orjson.loads(self.body)
         return obj
+
+
+class LazyEntries(Sequence[Entry]):
+    """Each entry is made of another when it is looked at: a long list is never held in a second form."""
+
+    def __init__(self, entries: Sequence[Entry], make: Callable[[Entry], Entry]) -> None:
+        self._entries, self._make = entries, make
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(at, slice):
+            return [self._make(entry) for entry in self._entries[at]]
+        return self._make(self._entries[at])
 
 
 def ordered(obj: Object) -> Object:
