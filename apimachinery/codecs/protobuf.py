@@ -129,14 +129,17 @@ def decode_message(data: bytes, name: str) -> Object:
 
 
 def _read_entry(obj: Object, field: Field, data: int | bytes) -> None:
+    entries = obj.get(field.name)
+    if entries is None:
+        entries = obj[field.name] = {}
     key, item = "", None
     assert isinstance(data, bytes)
-    for number, _, value in wire.fields(data):
+    for number, _, value in wire.fields(data) if data else ():
         if number == 1 and isinstance(value, bytes):
             key = value.decode()
         elif number == 2:
             item = _read(field.key_value, value)
-    obj.setdefault(field.name, {})[key] = _read(field.key_value, b"") if item is None else item
+    entries[key] = _read(field.key_value, b"") if item is None else item
 
 
 def _read(kind: str, value: int | bytes) -> Any:
