@@ -118,9 +118,7 @@ async def _ready(server: TestServer, process: asyncio.subprocess.Process, log: P
             assert process.returncode is None, log.read_text()[-2000:]
             with contextlib.suppress(aiohttp.ClientError):
                 # it is ready a moment before it has made the namespace
-                if [(await server.request("GET", path)).status for path in ("/readyz", "/api/v1/namespaces/default")] == [
-                    200,
-                    200,
-                ]:
+                paths = ("/readyz", "/api/v1/namespaces/default")
+                if all([(await server.request("GET", path)).status == 200 for path in paths]):
                     return
             await asyncio.sleep(0.1)
